@@ -275,9 +275,9 @@ class BatchedMachines:
         """Let the team machine follow the events of a round, in their order, and add up what it pays."""
         for event in range(len(self.events)):
             here = chosen[..., event]
-            paid = xp.astype(_entries(xp, constants.team_reward[:, event], team), reward.dtype)
+            paid = xp.astype(_rows(xp, constants.team_reward[:, event], team), reward.dtype)
             reward = xp.where(here, reward + paid, reward)
-            team = xp.where(here, _entries(xp, constants.team_next[:, event], team), team)
+            team = xp.where(here, _rows(xp, constants.team_next[:, event], team), team)
         return team, reward
 
     def _constants(self, like: Array) -> tuple[Library, BatchedTables]:
@@ -309,8 +309,7 @@ def _look_up(xp: Library, table: Array, place: Array) -> Array:
     agents, places, *rest = table.shape
     flat = xp.reshape(table, (agents * places, *rest))
     at = place + xp.arange(agents, dtype=place.dtype, device=compat.device(place)) * places
-    rows = xp.take(flat, xp.reshape(at, (-1,)), axis=0)
-    return xp.reshape(rows, (*place.shape, *rest))
+    return _rows(xp, flat, at)
 
 
 def _only(xp: Library, flags: Array, values: Array) -> Array:
@@ -332,7 +331,3 @@ def _choose(xp: Library, rivals: tuple[tuple[int, ...], ...], can: Array) -> Arr
 def _rows(xp: Library, table: Array, row: Array) -> Array:
     """Look up rows of a table [L, ...] for numbers [...]."""
     return xp.reshape(xp.take(table, xp.reshape(row, (-1,)), axis=0), (*row.shape, *table.shape[1:]))
-
-
-def _entries(xp: Library, column: Array, place: Array) -> Array:
-    return xp.reshape(xp.take(column, xp.reshape(place, (-1,)), axis=0), place.shape)

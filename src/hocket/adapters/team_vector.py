@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
-from gymnasium.error import ResetNeeded
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from hocket.adapters.individual import EPISODE_STEPS, Info
-from hocket.adapters.observations import KINDS, Observation
-from hocket.adapters.vector import Bools, check_actions, check_options, give_seeds
+from hocket.adapters.observations import KINDS, Observation, ObservationEncoder
+from hocket.adapters.vector import Bools, CopiesEnv
 from hocket.deprecation import renamed_arguments
 from hocket.errors import require_known
 from hocket.inputs import whole
@@ -39,48 +35,33 @@ def team_vector_env(
     equals `team_env` with seed s + i, or with the i-th of the seeds that `reset` is given. A copy whose episode has
     ended begins the next one in the following step, whatever its actions.
     """
-    copies, steps = whole(num_envs, "num_envs", 1), whole(max_episode_steps, "max_episode_steps", 1)
-    return TeamEnvs(as_task(task), copies, observation, steps)
+    return TeamEnvs(as_task(task), whole(num_envs, "num_envs", 1), observation, max_episode_steps)
 
 
-class TeamEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
+class TeamEnvs(CopiesEnv):
     """Copies of a team, side by side. Agents stand in the order of `agents`, events in that of `events`."""
-
-    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012 (as Gymnasium declares it)
 
     def __init__(self, task: Task, num_envs: int, observation: str, max_episode_steps: int) -> None:
         require_known(observation, KINDS, "observation")
-        self.task, self.num_envs, self.observation = task, num_envs, observation
-        self.max_episode_steps = max_episode_steps
-        self.agents, self.events = tuple(task.agents), tuple(task.events)
+        self.observation, self.agents, self.events = observation, tuple(task.agents), tuple(task.events)
         tables = compile_task(task)
         self.cells, self.states = tables.cells, tables.states.astype(np.int64)  # of each agent's machine: [N]
-        self.single_observation_space = self._space()
-        self.single_action_space = spaces.MultiDiscrete([len(ACTIONS)] * len(self.agents))
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
+        acts = spaces.MultiDiscrete([len(ACTIONS)] * len(self.agents))
+        super().__init__(task, num_envs, self._space(), acts, max_episode_steps, (num_envs, len(self.agents)))
+        most = int(self.states.max())  # so that all see as much
+        self._sight = ObservationEncoder(spaces.Discrete(self.cells), most, observation)
         self._world, self._room = team_tables(tables), team_state(tables)
         self._teams = make_teams(num_envs, len(self.agents), len(self.events))
+        self._seeds, self._numbers = self._teams.seed, self._teams.number
         self._clock = Clock(np.zeros(num_envs, np.int64), np.zeros(num_envs, np.bool_))
-        self._is_seeded = False
 
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
-    ) -> tuple[Observation, Info]:
-        """Begin the next episode of every copy, or with a seed its first one."""
-        check_options(options)
-        super().reset(seed=seed if isinstance(seed, int) else None)
-        give_seeds(seed, self._teams.seed, self._teams.number, None if self._is_seeded else self.np_random)
-        self._is_seeded = True
+    def _begin_all(self) -> tuple[Observation, Info]:
         begin_teams(self._teams, self._clock, self._room, self._world)
         return self._observe(), self._tell()
 
     def step(self, actions: NDArray[Any]) -> tuple[Observation, NDArray[np.float64], Bools, Bools, Info]:
         """Let every copy act, but for those that begin again."""
-        if not self._is_seeded:
-            raise ResetNeeded("an episode begins with reset()")
-        chosen = check_actions(actions, self._teams.cell.shape).astype(np.int16)
-        copies = self.num_envs
+        chosen, copies = self._check(actions).astype(np.int16), self.num_envs
         earned = Earned(np.empty(copies), np.empty(copies, np.bool_), np.empty(copies, np.bool_))
         require_settled(
             step_teams(chosen, self._teams, self._clock, self._room, self._world, self.max_episode_steps, earned)
@@ -102,21 +83,12 @@ class TeamEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
 
     def _observe(self) -> Observation:
         cell, state = self._teams.cell, self._teams.state
-        if self.observation == "dict":
-            return {"world": cell.copy(), "machine": state.copy()}
         if self.observation == "index":
             return cell * self.states + state
-        seen = np.zeros((cell.size, self.cells + int(self.states.max())), np.float32)
-        rows = np.arange(cell.size)
-        seen[rows, cell.ravel()] = 1
-        seen[rows, state.ravel() + self.cells] = 1
-        return seen.reshape(*cell.shape, seen.shape[1])
+        return self._sight.show_each(cell, state)
 
     def _tell(self) -> Info:
-        """Say where everyone is and what has happened, in Gymnasium's way: for each key also which copies have it."""
-        told: dict[str, Any] = {
-            "cell": self._teams.cell.copy(),
-            "machine": self._teams.state.copy(),
-            "happened": self._teams.event_time >= 0,
-        }
-        return told | {f"_{key}": np.ones(self.num_envs, np.bool_) for key in told}
+        """Say where everyone is and what has happened."""
+        teams = self._teams
+        told = {"cell": teams.cell.copy(), "machine": teams.state.copy(), "happened": teams.event_time >= 0}
+        return self._flagged(told)

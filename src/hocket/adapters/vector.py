@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
+from gymnasium import Space, spaces
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -34,6 +34,7 @@ from hocket.task.grid import ACTIONS, slip_outcome
 from hocket.task.task import Task
 
 Bools = NDArray[np.bool_]
+Shape = tuple[int, ...]
 NOTHING = np.empty((), np.object_)  # no events
 NOTHING[()] = ()
 
@@ -61,10 +62,58 @@ def individual_vector_env(
     return IndividualEnvs(task, agent, world, copies, observation, max_episode_steps, counterfactuals)
 
 
-class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
-    """Copies of an individual agent, side by side."""
+class CopiesEnv(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
+    """Copies of a world, side by side; one that has ended begins again in the following step."""
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012 (as Gymnasium declares it)
+
+    def __init__(
+        self, task: Task, num_envs: int, seen: Space[Any], acts: Space[Any], max_episode_steps: int, shape: Shape
+    ) -> None:
+        self.task, self.num_envs, self._shape = task, num_envs, shape  # of actions
+        self.single_observation_space, self.single_action_space = seen, acts
+        self.observation_space, self.action_space = batch_space(seen, num_envs), batch_space(acts, num_envs)
+        self.max_episode_steps = whole(max_episode_steps, "max_episode_steps", 1)
+        self._is_seeded = False
+        self._seeds, self._numbers = np.zeros((2, num_envs), np.uint64)  # of seeds, and of episodes among theirs
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
+    ) -> tuple[Observation, Info]:
+        """Begin the next episode of every copy, or with a seed its first one."""
+        if options is not None and "reset_mask" in options:
+            raise SettingsError(
+                "reset_mask: all copies are reset at once, and each begins again by itself when it has ended"
+            )
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        give_seeds(seed, self._seeds, self._numbers, None if self._is_seeded else self.np_random)
+        self._is_seeded = True
+        return self._begin_all()
+
+    def _begin_all(self) -> tuple[Observation, Info]:
+        """Begin an episode of every copy."""
+        raise NotImplementedError
+
+    def _check(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """Require an action for each copy, or for each agent of each copy."""
+        if not self._is_seeded:
+            raise ResetNeeded("an episode begins with reset()")
+        chosen = np.asarray(actions)
+        if chosen.shape != self._shape or not np.issubdtype(chosen.dtype, np.integer):
+            agents = "".join(f"{count:,} agents in " for count in self._shape[1:])
+            raise TaskError(f"there must be a number for each of {agents}{self.num_envs:,} copies", key="actions")
+        if chosen.min() < 0 or chosen.max() >= len(ACTIONS):
+            limits = f"{chosen.min()} to {chosen.max()}"
+            raise TaskError(f"must be from 0 to {len(ACTIONS) - 1}, got {limits}", key="actions")
+        return chosen
+
+    def _flagged(self, told: Info) -> Info:
+        """Say in Gymnasium's way for each key which copies have it: all."""
+        return told | {f"_{key}": np.ones(self.num_envs, np.bool_) for key in told}
+
+
+class IndividualEnvs(CopiesEnv):
+    """Copies of an individual agent, side by side."""
 
     def __init__(
         self,
@@ -76,31 +125,19 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         max_episode_steps: int,
         counterfactuals: bool,
     ) -> None:
-        self.task, self.agent, self.world, self.num_envs = task, agent, world, num_envs
         states = task.machines[agent].states
         self.sight = ObservationEncoder(spaces.Discrete(task.grid.cells), len(states), observation)
-        self.single_observation_space, self.single_action_space = self.sight.space, spaces.Discrete(len(ACTIONS))
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
-        self.max_episode_steps, self.counterfactuals = whole(max_episode_steps, "max_episode_steps", 1), counterfactuals
+        super().__init__(
+            task, num_envs, self.sight.space, spaces.Discrete(len(ACTIONS)), max_episode_steps, (num_envs,)
+        )
+        self.agent, self.world, self.counterfactuals = agent, world, counterfactuals
         self._states = np.array([*states], object)
-        self._is_seeded = False
-        self._seeds = np.zeros(num_envs, np.uint64)  # [copies], as is all that follows
-        self._numbers = np.zeros(num_envs, np.uint64)
-        self._keys = np.zeros(num_envs, np.uint64)
-        self._time = np.zeros(num_envs, np.uint64)
+        self._keys, self._time = np.zeros((2, num_envs), np.uint64)  # [copies], as is all that follows
         self._cell = np.full(num_envs, world.table.starts[0], np.int64)
         self._state = np.full(num_envs, world.table.initial, np.int64)
         self._is_over = np.zeros(num_envs, np.bool_)
 
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
-    ) -> tuple[Observation, Info]:
-        """Begin the next episode of every copy, or with a seed its first one."""
-        check_options(options)
-        super().reset(seed=seed if isinstance(seed, int) else None)
-        give_seeds(seed, self._seeds, self._numbers, None if self._is_seeded else self.np_random)
-        self._is_seeded = True
+    def _begin_all(self) -> tuple[Observation, Info]:
         self._begin(np.ones(self.num_envs, np.bool_))
         self._is_over = np.zeros(self.num_envs, np.bool_)
         nothing = np.full(self.num_envs, NOTHING, np.object_)
@@ -108,9 +145,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
 
     def step(self, actions: NDArray[Any]) -> tuple[Observation, NDArray[np.float64], Bools, Bools, Info]:
         """Let every copy act, but for those that begin again."""
-        if not self._is_seeded:
-            raise ResetNeeded("an episode begins with reset()")
-        chosen = check_actions(actions, self._seeds.shape)
+        chosen = self._check(actions)
         outcome = slip_outcome(slip_draw(self._keys, self._time), self.world.table.slip_limit)
         sync = sync_draw(self._keys, self._time)
         again, going = self._is_over, ~self._is_over
@@ -143,14 +178,14 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self._state[copies] = self.world.table.initial
 
     def _tell(self, proposed: NDArray[np.object_], events: NDArray[np.object_]) -> Info:
-        """Say what has happened, in Gymnasium's way: for each key also which copies have it."""
+        """Say what has happened."""
         told: dict[str, Any] = {
             "events": events,
             "event": _last(events),
             "proposed": proposed,
             "machine_state": self._states[self._state],
         }
-        return told | {f"_{key}": np.ones(self.num_envs, np.bool_) for key in told}
+        return self._flagged(told)
 
 
 def _last(events: NDArray[np.object_]) -> NDArray[np.object_]:
@@ -159,30 +194,6 @@ def _last(events: NDArray[np.object_]) -> NDArray[np.object_]:
     for copy in np.flatnonzero(events != NOTHING).tolist():
         last[copy] = events[copy][-1]
     return last
-
-
-# What environments with copies share.
-
-
-def check_options(options: Info | None) -> None:
-    """Refuse to begin with some copies only, which those who reset copies by themselves would ask for."""
-    if options is not None and "reset_mask" in options:
-        raise SettingsError(
-            "reset_mask: all copies are reset at once, and each begins again by itself when it has ended"
-        )
-
-
-def check_actions(actions: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Require an action for each copy, or for each agent of each copy."""
-    chosen = np.asarray(actions)
-    if chosen.shape != shape or not np.issubdtype(chosen.dtype, np.integer):
-        whose = (
-            f"each of {shape[0]:,} copies" if len(shape) == 1 else f"each of {shape[1]:,} agents in {shape[0]:,} copies"
-        )
-        raise TaskError(f"there must be a number for {whose}", key="actions")
-    if chosen.min() < 0 or chosen.max() >= len(ACTIONS):
-        raise TaskError(f"must be from 0 to {len(ACTIONS) - 1}, got {chosen.min()} to {chosen.max()}", key="actions")
-    return chosen
 
 
 def give_seeds(
