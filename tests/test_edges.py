@@ -364,6 +364,16 @@ def test_what_happens_on_every_way_to_a_place_is_named():
     )
 
 
+def test_an_event_that_ruins_the_task_by_happening_again_is_named():
+    text = POUR.replace("L..S..R\n1..X...", "L..1..R\n...S...\n...X...")
+    verdict = hk.check_task(task_of(f"{text}edges = false"))
+    assert verdict.unreachable == (
+        "The local reward machine of A1 can never reach a final state; the condition of pourL and pourR holds for as "
+        "long as an agent is there: say that it enters or leaves instead.",
+    )
+    assert hk.check_task(task_of(text)).ok
+
+
 def test_an_edge_that_is_out_of_reach_is_named():
     grid = line(3, bell=0)
     machine = hk.RewardMachine(initial="0", transitions={("0", "ring"): "1"}, final={"1"})

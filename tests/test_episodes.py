@@ -238,6 +238,14 @@ def test_events_that_exclude_each_other_and_happen_at_once_break_the_invariant()
         follow(task, {"A1": ["right"], "A2": ["right"]})
 
 
+def test_a_part_may_have_states_that_no_trace_reaches():
+    lost = hk.RewardMachine(initial="0", transitions={("0", "a"): "1", ("2", "a"): "0"}, final={"1"})
+    team = hk.Composition({"A1": lost, "A2": lost})
+    agents, events = {"A1": hk.Agent(0, ("a",)), "A2": hk.Agent(0, ("a",))}, {"a": {"A1": hk.Condition()}}
+    task = hk.Task("lost", hk.Grid(1, 1), agents, events, team)
+    assert hk.TeamEpisode(task).step({"A1": "stay", "A2": "stay"}).done
+
+
 def test_a_premature_completion_is_followed():
     """Both agents have done their part, in the order that does not complete the task: all are done, the team is not."""
     moves = {("u0", "a"): "u1", ("u0", "b"): "u2", ("u1", "b"): "done", ("u2", "a"): "stuck"}

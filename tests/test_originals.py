@@ -11,7 +11,7 @@ from hocket.draw.task_scene import scene_of
 from hocket.draw.text import TextMap
 from hocket.task.bodies import hold_apart
 from hocket.task.files import task_from
-from hocket.task.grid import ACTIONS
+from hocket.task.grid import ACTIONS, read_map
 from hocket.task.tables import compile_task
 from hocket.task.teamwork.joint import fewest_steps, joint_space
 from hocket.task.tokens import DOORS, MAPS, token_task
@@ -285,6 +285,13 @@ def test_a_map_with_thin_walls_is_read_as_it_is_written_and_moves_are_the_same_i
                 assert moves[cell, action] == grid.neighbor(cell, action) == (cell if blocked else target)
 
 
+@pytest.mark.parametrize("drawn", ["+-+ + +", "+ + + +"])
+def test_a_thin_wall_on_the_edge_of_a_torus_may_be_drawn_on_either_side(drawn):
+    cells, inner, other = " . . . ", "+ + + +", "+ + + +" if "-" in drawn else "+-+ + +"
+    grid, _ = read_map("\n".join([drawn, cells, inner, cells, inner, cells, other]), {}, torus=True)
+    assert grid.thin == {(0, 6)}
+
+
 def test_thin_walls_are_drawn_as_text_and_pixels():
     task = hk.load_task("office")
     text = [line.plain for line in TextMap(scene_of(task)).draw(scene_of(task).opening)]
@@ -294,6 +301,11 @@ def test_thin_walls_are_drawn_as_text_and_pixels():
     size = image.shape[0] // 9
     assert (image[size // 2, 3 * size] < 100).all()  # in the middle of a wall
     assert (image[3 * size // 2, 3 * size] > 200).all()  # in a door
+
+
+def test_a_torus_that_joins_two_cells_twice_has_walls_on_both_sides_or_on_none():
+    with pytest.raises(hk.HocketError, match="walls stand on both sides of a cell or on none"):
+        read_map("+-+ + +\n . . . \n+ + + +\n . . . \n+ + + +", {}, torus=True)
 
 
 def test_a_thin_wall_stands_between_cells_that_are_side_by_side():

@@ -87,6 +87,10 @@ class Composition:
             part.is_task_completion and part.is_final[part.reach.order].any() for part in self._machines
         )
 
+    def is_split_by(self, knows: Mapping[str, Names]) -> bool:
+        """Whether each agent has its own part: local event sets that are the events of the parts of the same names."""
+        return knows == {agent: part.events for agent, part in self.parts.items()}
+
     def machine(self) -> RewardMachine:
         """Enumerate the reachable states."""
         return compose(*self._machines)

@@ -137,7 +137,7 @@ def decompose(
     """
     known = MappingProxyType(check_knows(machine, knows))
     controllers = MappingProxyType(check_control(machine, known, control))
-    if isinstance(machine, Composition) and known == {agent: part.events for agent, part in machine.parts.items()}:
+    if isinstance(machine, Composition) and machine.is_split_by(known):
         parts_used = MappingProxyType({agent: reachable_part(part) for agent, part in machine.parts.items()})
         return Decomposition(machine, known, controllers, parts_used, None)
     parts = independent_parts(machine)

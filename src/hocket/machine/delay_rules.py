@@ -187,9 +187,7 @@ def _pieces(
     from a few machines at a time that nothing can go wrong, and otherwise it is an error.
     """
     machine, machines = decomposition.machine, decomposition.machines
-    if isinstance(machine, Composition) and decomposition.knows == {
-        agent: part.events for agent, part in machine.parts.items()
-    }:
+    if isinstance(machine, Composition) and machine.is_split_by(decomposition.knows):
         if (piece := _composed(machines, LARGEST_ENUMERATION)) is not None:
             yield piece
         elif not _is_harmless(machines, chosen, hearers, closed):

@@ -184,7 +184,7 @@ class TeamEpisode:
             machine, team, team_state = self.task.machines[name], self.task.machine, self.team_state
             if machine is team:
                 agrees = team_state == state
-            elif isinstance(team, Composition) and machine is team.parts[name]:
+            elif isinstance(team, Composition) and team.is_split_by(self.task.knows):
                 agrees = isinstance(team_state, tuple) and team_state[index] == state
             elif isinstance(team, Composition) and team.is_independent:
                 continue  # its machine is made of shares in several parts, whose states no projection has merged

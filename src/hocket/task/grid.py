@@ -220,18 +220,21 @@ def _read_thin(lines: Sequence[str], torus: bool = False) -> tuple[list[str], fr
     if len(lines) % 2 == 0 or any(len(line) != len(lines[0]) or len(line) % 2 == 0 for line in lines):
         raise TaskError("a map with thin walls has an odd number of lines, all of the same odd length", key="map")
     rows, columns = len(lines) // 2, len(lines[0]) // 2
-    thin = set()
+    empty = Grid(rows, columns, torus=torus)
+    drawn: dict[str, set[tuple[int, int]]] = {" ": set(), "-": set(), "|": set()}
     for cell in range(rows * columns):
         row, column = divmod(cell, columns)
-        right, below = lines[2 * row + 1][2 * column + 2], lines[2 * row + 2][2 * column + 1]
-        to_right, to_below = row * columns + (column + 1) % columns, (row + 1) % rows * columns + column
-        for mark, wall, other in ((right, "|", to_right), (below, "-", to_below)):
+        for action, (down, right) in enumerate(STEPS[:STAY]):
+            mark, wall = lines[2 * row + 1 + down][2 * column + 1 + right], "-" if down else "|"
             if mark not in (wall, " "):
                 where = f"row {row}, column {column}"
                 raise TaskError(f"between cells stands {wall!r} or a blank, got {mark!r} beside {where}", key="map")
-            if mark == wall and (other > cell or (torus and other != cell)):
-                thin.add((cell, other))
-    return [line[1::2] for line in lines[1::2]], frozenset(thin)
+            if (other := empty.beside(cell, action)) != cell:
+                drawn[mark].add((min(cell, other), max(cell, other)))
+    thin = frozenset(drawn["-"] | drawn["|"])
+    if 2 in (rows, columns) and thin & drawn[" "]:
+        raise TaskError("on a torus two cells high or wide, walls stand on both sides of a cell or on none", key="map")
+    return [line[1::2] for line in lines[1::2]], thin
 
 
 def write_thin(grid: Grid, lines: Sequence[str]) -> list[str]:

@@ -78,8 +78,30 @@ def _problems(
                 cause = f"{listing(alone, 'or')} happens before it {where if where.is_edge else f'is {where}'}"
             problems.append(f"{agent} never proposes {event} in state {states[state]}: {cause}{why}.")
     if len(machine.final) and not (ends & machine.is_final).any() and not problems:
-        problems.append(f"The local reward machine of {agent} can never reach a final state.")
+        problems.append(f"The local reward machine of {agent} can never reach a final state{_ruin(task, agent, ends)}.")
     return problems
+
+
+def _ruin(task: Task, agent: str, ends: Bools) -> str:
+    """Name events that happen again while the agent stays, after which its task cannot be completed."""
+    machine = task.machines[agent]
+    reached, hopeful = (
+        {state for state, is_set in zip(machine.states, flags.tolist(), strict=True) if is_set}
+        for flags in (ends, can_reach(machine.graph, machine.is_final))
+    )
+    again = dict.fromkeys(
+        event
+        for (state, event), once in machine.transitions.items()
+        if state in reached and once in hopeful and event not in task.edges and len(task.knowers[event]) == 1
+        and machine.step(once, event) not in {None, *hopeful}
+    )  # fmt: skip
+    return f"; {advise_edges([*again])}" if again else ""
+
+
+def advise_edges(events: Sequence[str]) -> str:
+    """Say why events happen again and again, and how to write them instead."""
+    holds = f"the condition of {listing(events, 'and')} holds for as long as an agent is there"
+    return f"{holds}: say that it enters or leaves instead"
 
 
 def _walk(tables: Tables, agent: int, state: int, arrived: Bools) -> Bools:

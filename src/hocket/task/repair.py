@@ -96,8 +96,9 @@ def _cheapest(task: Task, cost: Costs | None, never: Collection[tuple[str, str]]
     """Find the cheapest events under which a task is decomposable; a team of any size may need none."""
     machine = task.machine
     if isinstance(machine, Composition) and not machine.is_independent:
-        as_parts = all(task.knows[agent] == part.events for agent, part in machine.parts.items())
-        if as_parts and all(event in task.knows[agent] for event, agents in task.needs.items() for agent in agents):
+        if machine.is_split_by(task.knows) and all(
+            event in task.knows[agent] for event, agents in task.needs.items() for agent in agents
+        ):
             return Assignment({}, 0.0, True, 0.0)
         machine = enumerate_states(machine)
     return repair(machine, task.knows, task.needs, cost, never, effort)

@@ -21,7 +21,7 @@ from hocket.machine.shares import notes_of
 from hocket.notebook_hook import shown
 from hocket.task.catalogue import as_task
 from hocket.task.labelling import LabellingCheck, check_labelling
-from hocket.task.reachability import Reachability, find_unreachable
+from hocket.task.reachability import Reachability, advise_edges, find_unreachable
 from hocket.task.settling import EndlessError
 from hocket.task.step_notes import order_notes, repeat_notes
 from hocket.task.tables import compile_task
@@ -281,8 +281,7 @@ def _tell_dead_end(task: Task, agent: str, dead_end: UnrewardedState) -> str:
 
     lasting = [event for event in dict.fromkeys(dead_end.at_once[1:]) if event not in task.edges]
     if lasting:
-        while_there = f"the condition of {listing(lasting, 'and')} holds for as long as an agent is there"
-        return f"{dead_end.describe(agent)}; {while_there}: say that it enters or leaves instead."
+        return f"{dead_end.describe(agent)}; {advise_edges(lasting)}."
     return f"{dead_end.describe(agent)}; {_advise(task, agent, cures)}"
 
 
