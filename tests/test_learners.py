@@ -579,6 +579,15 @@ def test_baselines_on_a_task_that_is_not_decomposable_follow_the_teams_machine_a
     assert memory_of(shared) == {"A1": ("first",), "A2": ("second",)}  # of events that they know
 
 
+def test_policies_of_a_task_that_is_not_decomposable_are_evaluated_and_read_as_those_of_the_task(tmp_path):
+    task = in_order()
+    runs = hk.train(task, "optimal-team", seeds=1, steps=1_000)
+    hk.save_runs(task, runs, tmp_path)
+    for trained in (runs, tmp_path, hk.load_policies(tmp_path), hk.load_policies(tmp_path, task)):
+        (evaluation,) = hk.evaluate(task, trained, episodes=5)
+        assert evaluation.mean_steps == 2
+
+
 # Hierarchical learning, by hand.
 
 

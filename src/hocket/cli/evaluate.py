@@ -51,8 +51,9 @@ class Evaluate:
     def run(self) -> int:
         from hocket.evaluation.evaluate import evaluate
         from hocket.task.catalogue import load_task
+        from hocket.task.memory import with_team_machine
 
-        task = load_task(self.target)
+        task = with_team_machine(load_task(self.target))
         policies, labels = _usable_policies(self.runs, task)
         if self.greedy and self.softmax:
             raise SettingsError("--greedy and --softmax exclude each other")

@@ -16,6 +16,7 @@ from hocket.evaluation.bounds import Evaluation, evaluate_episodes
 from hocket.learn.policies import Policy, Run
 from hocket.study.policies import load_policies
 from hocket.task.catalogue import as_task
+from hocket.task.memory import with_team_machine
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
@@ -58,6 +59,7 @@ def evaluate(
         world = cast("Any", task) if hasattr(task, "scene") else None  # a wrapped one knows its own
         given = load_policies(runs, world) if isinstance(runs, str | Path) else _listed(runs)
         return [_evaluate_team(task, policy, episodes, greedy, (seed + policy.seed) % MOST_SEED) for policy in given]
+    task = with_team_machine(task)
     tables, policies = compile_task(task), _policies(task, runs)
     return [_evaluate(task, tables, policy, episodes, greedy, seed, threads) for policy in policies]
 

@@ -232,10 +232,10 @@ def prepare_task(task: Task, learner: str) -> Task:
 
     If it is not, learners with local machines refuse it, and the others train with the team's machine.
     """
-    if task.is_single_agent or task.decomposition.ok:
-        return task
     if find_learner(learner).policy_input is not PolicyInput.MACHINE:
         return with_team_machine(task)
+    if task.is_single_agent or task.decomposition.ok:
+        return task
     others = ", ".join(learners_with_input(*(kind for kind in PolicyInput if kind is not PolicyInput.MACHINE)))
     raise SettingsError(
         f"{task.name} is not decomposable; run `hocket check {shlex.quote(task.source or task.name)}`, "

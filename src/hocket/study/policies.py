@@ -20,6 +20,7 @@ from hocket.study.records import Record, read_record, set_apart
 from hocket.study.store import PIECE, SceneSource, policy_path
 from hocket.task.catalogue import as_task
 from hocket.task.files import read_task
+from hocket.task.memory import with_team_machine
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
@@ -47,6 +48,7 @@ class Policies(NamedTuple):
 
 def find_policies(folder: str | Path, task: Task) -> Policies:
     """Read the policies in a folder that belong to a task; those that are damaged or do not fit it are named."""
+    task = with_team_machine(task)
     read = _reader(task)
     of_task: dict[Path, Policy] = {}
     others: list[str] = []

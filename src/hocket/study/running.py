@@ -35,6 +35,7 @@ from hocket.study.store import (
 from hocket.study.study import JobGroup, Study
 from hocket.study.testing import play_tests
 from hocket.task.catalogue import as_task
+from hocket.task.memory import with_team_machine
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
@@ -226,7 +227,7 @@ class ForeignWorld(Protocol):
 def save_runs(task: Task | str | Path | ForeignWorld, runs: Sequence[Run], folder: str | Path) -> Results:
     """Write runs that `train` has returned to a folder, as a study would; what the folder has already stays in it."""
     if isinstance(task, Task | str | Path):
-        loaded = as_task(task)
+        loaded = with_team_machine(as_task(task))
         world: Task | SceneSource = loaded
         test: Callable[[Policy], TestSummary] = partial(play_tests, loaded, compile_task(loaded))
     else:

@@ -41,13 +41,15 @@ def options_of(task: Task) -> dict[str, tuple[Option, ...]]:
 
 
 def with_team_machine(task: Task) -> Task:
-    """Let everyone know every event, so that all follow the team's machine.
+    """Let everyone know every event, so that all follow the team's machine; a decomposable task stays as it is.
 
     What agents remember and where they may set out for stays as it is; one that would remember nothing remembers the
     first event that it knew, and so none that it did not know. In a task that is not decomposable the local machines do
     not follow the team's. Agents of the baselines have none; this is their task, in which events happen and which is
     done as the team's machine says.
     """
+    if task.is_single_agent or task.decomposition.ok:
+        return task
     options, events = options_of(task), tuple(task.machine.events)
     memory = {name: remembered or tuple(task.knows[name])[:1] for name, remembered in memory_of(task).items()}
     agents = {
