@@ -258,7 +258,7 @@ function publishedLevel(line, x, y, share, left, right) {
 
 function levelLine(level, label, y, frame, right, hasEnds) {
   const height = y(level);
-  const text = hasEnds ? [] : [draw("text", { class: "level-text", x: right, y: height - 5, "text-anchor": "end" }, `${label} ${stepsText(level)}`)];
+  const text = hasEnds ? [] : [draw("text", { class: "level-text", x: frame.left + 4, y: height - 5 }, `${label} ${stepsText(level)}`)];
   return draw("g", { class: "reference" }, draw("line", { class: "level", x1: frame.left, x2: right, y1: height, y2: height }), ...text);
 }
 
