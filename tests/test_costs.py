@@ -20,6 +20,15 @@ from hocket.task.memory import latched_events
 sys.path.append(str(Path(__file__).parents[1] / "bench"))
 import costs
 
+TEAM = """team = 50
+map = "1.g"
+legend = { g = "goal" }
+agents = { "A{i}" = { start = "1" } }
+events = { "e{i}" = "A{i} at goal", "f{i}" = "A{i} not at goal" }
+[machine.parts."A{i}"]
+formula = "F(e{i} & X F f{i})"
+"""
+
 
 @pytest.fixture
 def steps(monkeypatch):
@@ -86,6 +95,16 @@ def test_when_time_is_up_a_formula_is_refused(make, monkeypatch):
     with pytest.raises(FormulaError, match="takes more than 10 seconds"):
         make(10)
     assert next(seconds) == 12, "nothing goes on after that"
+
+
+def test_all_sentences_of_a_file_share_their_time(monkeypatch):
+    """Each takes a fraction of a second, by a clock that moves on whenever somebody looks."""
+    document = toml.parse(TEAM)
+    assert len(task_from(document).agents) == 50
+    moments = count(step=0.1)
+    monkeypatch.setattr(limits.time, "thread_time", lambda: next(moments))
+    with pytest.raises(hk.HocketError, match=r"machine.parts.A\d+.formula: .* takes more than 8 seconds"):
+        task_from(document)
 
 
 def test_sets_of_places_and_moves_between_them_are_limited(monkeypatch):

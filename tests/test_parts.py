@@ -2,6 +2,7 @@
 
 import random
 import re
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given, settings
@@ -353,3 +354,32 @@ def test_a_projection_keeps_states_in_a_box_where_all_that_they_stand_for_are(fo
     for box, states in boxes_of(local).items():
         for state in states:
             assert all(member.startswith(box) for member in local.members[state])
+
+
+def test_a_file_that_others_call_again_and_again_is_read_once(folder, monkeypatch):
+    read = []
+
+    def counted(path, limit):
+        read.append(path.name)
+        assert len(read) <= 13, "again"
+        return path.read_text()
+
+    monkeypatch.setattr("hocket.machine.formats.read_text", counted)
+    for level in range(12):
+        calls = "\n".join(f'x{call} = {{ machine = "f{level + 1}.toml" }}' for call in range(9))
+        (folder / f"f{level}.toml").write_text(f'final = ["b"]\n[calls]\n{calls}\n[transitions]\na = {{ x0 = "b" }}\n')
+    (folder / "f12.toml").write_text('sequence = ["e"]\n')
+    assert hk.load_machine(folder / "f0.toml").run(["e"], undefined="blocking").completed
+
+
+@pytest.mark.parametrize("call", ['"{}"', '{{ sequence = ["y"], calls.y.machine = "{}" }}'])
+def test_a_link_is_followed_to_a_called_machine_only_within_the_folder(folder, tmp_path_factory, call):
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "x.toml"
+    elsewhere.write_text('sequence = ["e"]\n')
+    (folder / "near.toml").symlink_to(folder / "fetch.toml")
+    (folder / "far.toml").symlink_to(elsewhere)
+    refused = pytest.raises(hk.HocketError, match="must be a file in the folder of this file")
+    for name, outcome in (("near.toml", nullcontext()), ("far.toml", refused)):
+        (folder / "a.toml").write_text(f'sequence = ["x"]\n[calls]\nx.machine = {call.format(name)}\n')
+        with outcome:
+            hk.load_machine(folder / "a.toml")

@@ -13,7 +13,7 @@ from hocket.draw.scene import FORMAT, Area, Barrier, Scene
 from hocket.errors import FormatError, HocketError
 from hocket.files import MEGABYTE, read_text
 from hocket.machine.formats import json as json_notation
-from hocket.machine.formats.schema import machine_from
+from hocket.machine.formats.schema import Files, machine_from
 from hocket.task.agents import Gate
 
 LIMIT = 16 * MEGABYTE
@@ -39,8 +39,9 @@ def _scene_from(document: Document) -> Scene:
     check_keys(document, KEYS)
     if document.get("format") != FORMAT:
         raise FormatError(f"its format must be {FORMAT!r}, got {document.get('format')!r:.40}")
+    files = Files()
     machines = {
-        name: machine_from(as_table(machine, f"machines.{name}"), f"machines.{name}.")
+        name: machine_from(as_table(machine, f"machines.{name}"), f"machines.{name}.", files)
         for name, machine in as_table(document.get("machines"), "machines").items()
     }
     knows, corners = (as_lists(document.get(key), key) for key in ("knows", "corners"))
@@ -65,7 +66,7 @@ def _scene_from(document: Document) -> Scene:
         tuple(machines),
         machines,
         knows,
-        None if team is None else machine_from(as_table(team, "team"), "team."),
+        None if team is None else machine_from(as_table(team, "team"), "team.", files),
         areas,
         tuple(_shape(wall, "walls") for wall in _list(document.get("walls"), "walls")),
         starts,

@@ -17,7 +17,7 @@ from hocket.machine.composition import Composition
 from hocket.machine.decomposition import decompose
 from hocket.machine.formats import beside, files_in, load_machine, toml
 from hocket.machine.formats import json as json_notation
-from hocket.machine.formats.schema import LANGUAGES, machine_from, sentence_from
+from hocket.machine.formats.schema import LANGUAGES, Files, machine_from, sentence_from
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Agent, Gate, Option
 from hocket.task.bodies import Bodies
@@ -29,6 +29,7 @@ from hocket.task.template import expand_team
 
 if TYPE_CHECKING:
     from hocket.machine.formulas.build import Reading
+    from hocket.machine.formulas.limits import Limits
 
 LIMIT = 128 * MEGABYTE
 TASK_KEYS = (
@@ -89,15 +90,15 @@ def task_from(
     for agent, row in rows.items():
         _check_agent(agent, row, is_part="parts" in as_table(table["machine"], "machine"))
     grid, letters = _grid_from(table, rows)
-    machine = _machine_from(as_table(table["machine"], "machine"), folder)
+    files = files_in(folder)
+    machine = _machine_from(as_table(table["machine"], "machine"), folder, files)
     is_edgy = False
     if not isinstance(machine, RewardMachine | Composition):  # a sentence
         # For events of one agent `at` means `enters`: what a sentence counts is coming, not standing there.
         is_edgy = as_flag(as_table(table["machine"], "machine").get("edges", True), "machine.edges")
         check_conditions(machine.events, as_table(table["events"], "events"))
-        machine = _shared_out(
-            machine, {agent: as_texts(row["knows"], f"agents.{agent}.knows") for agent, row in rows.items()}
-        )
+        knows = {agent: as_texts(row["knows"], f"agents.{agent}.knows") for agent, row in rows.items()}
+        machine = _shared_out(machine, knows, files.limits)
     memory = as_texts(table.get("memory", []), "memory")
     for event in memory:
         require_known(event, machine.events, "event", partial(FormatError, where="memory"), " in the machine")
@@ -166,7 +167,7 @@ def _cell_from(value: object, grid: Grid, key: str) -> int:
     return grid.cell(row, column)
 
 
-def _machine_from(table: Document, folder: Path | None) -> RewardMachine | Composition | Reading:
+def _machine_from(table: Document, folder: Path | None, files: Files) -> RewardMachine | Composition | Reading:
     if "file" in table:
         check_keys(table, ("file",), "machine.")
         name = as_text(table["file"], "machine.file")
@@ -177,30 +178,27 @@ def _machine_from(table: Document, folder: Path | None) -> RewardMachine | Compo
             raise FormatError(str(error), where="machine.file") from None
     if "parts" in table:
         check_keys(table, ("parts",), "machine.")
+        parts = as_table(table["parts"], "machine.parts")
+        where = {agent: f"machine.parts.{agent}" for agent in parts}
         return Composition(
-            {
-                agent: machine_from(
-                    as_table(part, f"machine.parts.{agent}"), f"machine.parts.{agent}.", files_in(folder)
-                )
-                for agent, part in as_table(table["parts"], "machine.parts").items()
-            }
+            {agent: machine_from(as_table(parts[agent], key), f"{key}.", files) for agent, key in where.items()}
         )
     if {*LANGUAGES} & {*table}:
-        return sentence_from(table, "machine.", ("edges",))
-    return machine_from(table, "machine.", files_in(folder))
+        return sentence_from(table, "machine.", ("edges",), files=files)
+    return machine_from(table, "machine.", files)
 
 
-def _shared_out(reading: Reading, knows: Mapping[str, tuple[str, ...]]) -> RewardMachine | Composition:
+def _shared_out(reading: Reading, knows: Mapping[str, tuple[str, ...]], limits: Limits) -> RewardMachine | Composition:
     """Make the team machine of a sentence: a part for each agent, where its independent parts are decomposable.
 
     Where they are not, one machine, so that a check of the task can say how the team goes wrong and how to repair it.
     """
     try:
         if len(reading.groups) > 1:
-            decomposition = decompose(reading.parts(), knows)
+            decomposition = decompose(reading.parts(limits), knows)
             if decomposition.ok:
                 return Composition(dict(decomposition.machines))
-        return reading.machine()
+        return reading.machine(limits)
     except HocketError as error:
         raise FormatError(str(error), where="machine") from None
 

@@ -13,8 +13,6 @@ from hocket.machine.formats import json, toml
 from hocket.machine.formats.schema import Design, Files, design_from
 from hocket.machine.reward_machine import RewardMachine
 
-MOST_CALLERS = 16  # files of which each calls the next
-
 
 class Notation(Protocol):
     """A way to write designs: a machine and, where the notation has room for them, local event sets and control."""
@@ -57,10 +55,10 @@ def save_machine(machine: RewardMachine, path: str | Path) -> None:
     save_design(Design(machine), path)
 
 
-def load_design(path: str | Path, document: object = None, callers: tuple[Path, ...] = ()) -> Design:
+def load_design(path: str | Path, document: object = None, files: Files | None = None) -> Design:
     """Read a machine and, where the file has them, local event sets and control.
 
-    Whoever has parsed a TOML or JSON file already gives its `document`; `callers` are files that call this one.
+    Whoever has parsed a TOML or JSON file already gives its `document`; `files` are those that its caller may call.
     """
     path = Path(path)
     form = _format_of(path)
@@ -70,30 +68,24 @@ def load_design(path: str | Path, document: object = None, callers: tuple[Path, 
             document = toml.parse(content) if form.name == "toml" else json.parse(content)
         if document is None:
             return form.notation.read(content)
-        return design_from(document, files_in(path.parent, (*callers, path)))
+        return design_from(document, files or files_in(path.parent, path.name))
     except HocketError as error:
         raise FormatError(str(error), path=path) from None
     except RecursionError:
         raise FormatError("is nested too deeply to be a machine", path=path) from None
 
 
-def files_in(folder: Path | None, callers: tuple[Path, ...] = ()) -> Files:
-    """Load machines that are called from files of a folder; none may call itself, by others either."""
+def files_in(folder: Path | None, *callers: str) -> Files:
+    """Let machines call the files of a folder, but not those that call them."""
 
-    def load(name: str, where: str) -> RewardMachine:
+    def load(name: str, where: str, files: Files) -> RewardMachine:
         path = beside(folder, name, where)
-        names = [caller.name for caller in callers]
-        if name in names or len(names) > MOST_CALLERS:
-            rule = (
-                "a machine must not call itself" if name in names else f"at most {MOST_CALLERS} files call each other"
-            )
-            raise FormatError(f"{rule}, got {' > '.join((*names[-4:], name))}", where=where)
         try:
-            return load_design(path, callers=callers).enumerated()
+            return load_design(path, files=files).enumerated()
         except HocketError as error:
             raise FormatError(str(error), where=where) from None
 
-    return load
+    return Files(load, [*callers])
 
 
 def beside(folder: Path | None, name: str, where: str) -> Path:

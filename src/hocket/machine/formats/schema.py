@@ -23,6 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -40,6 +42,7 @@ from hocket.machine.transitions import TransitionColumns
 
 if TYPE_CHECKING:
     from hocket.machine.formulas.build import Reading
+    from hocket.machine.formulas.limits import Limits
 
 LANGUAGES = ("formula", "regex", "declare")  # of sentences
 TABLE_KEYS = ("initial", "final", "events", "states", "transitions", "rewards", "calls")
@@ -48,9 +51,7 @@ MACHINE_KEYS = (*TABLE_KEYS, *LANGUAGES, *PARTS)
 COUNTED_KEYS = ("to", "times", "otherwise")
 DESIGN_KEYS = (*TABLE_KEYS, "knows", "control", *LANGUAGES, *PARTS)
 
-Files = Callable[
-    [str, str], RewardMachine
-]  # loads a machine that is called, by its file's name and the key of the call
+MOST_CALLERS = 16  # files of which each calls the next
 
 
 class Design(NamedTuple):
@@ -73,24 +74,49 @@ class Design(NamedTuple):
             raise FormatError(f"{what} has no place for `knows` and `control`; write .toml or .json")
 
 
-def no_files(name: str, where: str) -> RewardMachine:
-    """Refuse to call a file, where nobody knows in which folder to look for it."""
-    raise FormatError(f"only a file in a folder can call another one, got {name!r}", where=where)
+@dataclass
+class Files:
+    """Files that the machines of a text may call: each is loaded once; all sentences take limited time together."""
+
+    load: Callable[[str, str, Files], RewardMachine] | None = None  # by the file's name and the key of the call
+    callers: list[str] = field(default_factory=list)  # files that are being read, of which each calls the next
+    loaded: dict[str, RewardMachine] = field(default_factory=dict)
+
+    @cached_property
+    def limits(self) -> Limits:
+        from hocket.machine.formulas.limits import Limits  # most files have no sentence
+
+        return Limits()
+
+    def machine(self, name: str, where: str) -> RewardMachine:
+        """Load a machine that is called; no file may call itself, by others either."""
+        if self.load is None:
+            raise FormatError(f"only a file in a folder can call another one, got {name!r}", where=where)
+        if name in self.callers or len(self.callers) > MOST_CALLERS:
+            is_round = name in self.callers
+            rule = "a machine must not call itself" if is_round else f"at most {MOST_CALLERS} files call each other"
+            raise FormatError(f"{rule}, got {' > '.join([*self.callers[-4:], name])}", where=where)
+        if name not in self.loaded:
+            self.callers.append(name)
+            self.loaded[name] = self.load(name, where, self)
+            self.callers.pop()
+        return self.loaded[name]
 
 
-def design_from(document: object, files: Files = no_files) -> Design:
+def design_from(document: object, files: Files | None = None) -> Design:
     """Build a design from nested dictionaries and lists, checking every key and type."""
+    files = files or Files()
     table = as_table(document, "the document")
     check_keys(table, DESIGN_KEYS)
     knows, control = (as_lists(table.pop(key, {}), key) for key in ("knows", "control"))
     if not {*LANGUAGES} & {*table}:
         return Design(machine_from(table, files=files), knows, control)
-    reading = sentence_from(table)
-    machine = reading.parts() if len(reading.groups) > 1 else reading.machine()
+    reading = sentence_from(table, files=files)
+    machine = reading.parts(files.limits) if len(reading.groups) > 1 else reading.machine(files.limits)
     return Design(machine, knows, control, reading)
 
 
-def sentence_from(table: Document, at: str = "", also: tuple[str, ...] = ()) -> Reading:
+def sentence_from(table: Document, at: str = "", also: tuple[str, ...] = (), *, files: Files) -> Reading:
     """Read the sentence that stands in place of transitions; `also` are keys that are somebody else's."""
     from hocket.machine.formulas import read_sentence  # most files have none
 
@@ -101,20 +127,21 @@ def sentence_from(table: Document, at: str = "", also: tuple[str, ...] = ()) -> 
     sentence = as_texts(value, f"{at}{language}") if language == "declare" else as_text(value, f"{at}{language}")
     events = as_texts(table["events"], f"{at}events") if "events" in table else None
     try:
-        return read_sentence(language, sentence, events)
+        return read_sentence(language, sentence, events, files.limits)
     except MachineError as error:
         raise FormatError(str(error), where=f"{at}{language}") from None
 
 
-def machine_from(table: Document, at: str = "", files: Files = no_files) -> RewardMachine:
+def machine_from(table: Document, at: str = "", files: Files | None = None) -> RewardMachine:
     """Build a machine from its table; `at` says where in a file the table stands."""
+    files = files or Files()
     is_row = any(isinstance(table[key], dict) for key in table.keys() - {*MACHINE_KEYS})
     check_keys(table, MACHINE_KEYS, at, f"a state and its events stand in {at}transitions; " if is_row else "")
     if "calls" in table or {*PARTS} & {*table}:
         return _made_of_parts(dict(table), at, files)
     if {*LANGUAGES} & {*table}:
         with _located(at):
-            return sentence_from(table, at).machine()
+            return sentence_from(table, at, files=files).machine(files.limits)
     if "transitions" not in table:
         raise FormatError("is missing; it maps each state to its events and where they lead", where=f"{at}transitions")
     if "final" not in table and "rewards" not in table:
@@ -203,7 +230,7 @@ class _Calls:
         if kinds[0] != "machine":
             machine = self.part(kinds[0], value, f"{where}.", callers)
         elif isinstance(value, str):
-            machine = self.files(value, f"{where}.machine")
+            machine = self.files.machine(value, f"{where}.machine")
         else:
             machine = machine_from(as_table(value, f"{where}.machine"), f"{where}.machine.", self.files)
         names = as_table(row.get("rename", {}), f"{where}.rename")

@@ -25,9 +25,10 @@ class LimitArguments(TypedDict, total=False):
     most_seconds: float
 
 
-def read_sentence(language: str, sentence: str | Sequence[str], events: Iterable[str] | None = None) -> Reading:
+def read_sentence(
+    language: str, sentence: str | Sequence[str], events: Iterable[str] | None, limits: Limits
+) -> Reading:
     """Read a task in one of the languages: a text, or for DECLARE a list of texts."""
-    limits = Limits()
     if language == "declare":
         return read_declare(sentence, events, limits)
     return (read_ltlf if language == "formula" else read_regex)(str(sentence), events, limits)
