@@ -10,7 +10,7 @@ from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import aec_to_parallel
 
-from hocket.adapters.events import PARTS, WorldErrors, check_info, share_of
+from hocket.adapters.events import PARTS, WorldErrors, check_info, shares_of
 from hocket.adapters.named_teams import DictTeam, Environment, EnvWrapper, Experience, SeparateWorlds, TupleTeam
 from hocket.adapters.observations import copied
 from hocket.errors import SettingsError
@@ -35,7 +35,7 @@ class IndividualWorld(EnvWrapper, gymnasium.Env[Any, Any]):
         self.time = 0
         with WorldErrors(self.env, "reset"):
             observations, infos = self.env.reset(seed=seed, options=options)
-        observation = share_of(self.env, observations, self.agent, PARTS[0], "reset")
+        observation = shares_of(self.env, observations, [self.agent], PARTS[0], "reset")[self.agent]
         self.last = {"observations": {name: copied(seen) for name, seen in observations.items()}}
         for place, other in enumerate(self.env.possible_agents if seed is not None else ()):
             if other != self.agent:
@@ -50,7 +50,8 @@ class IndividualWorld(EnvWrapper, gymnasium.Env[Any, Any]):
             observations, rewards, terminated, truncated, infos = self.env.step(actions)
         parts = (observations, rewards, terminated, truncated, infos)
         observation, reward, over, cut, info = (
-            share_of(self.env, part, self.agent, what, when) for what, part in zip(PARTS, parts, strict=True)
+            shares_of(self.env, part, [self.agent], what, when)[self.agent]
+            for what, part in zip(PARTS, parts, strict=True)
         )
         seen = {name: copied(each) for name, each in observations.items()}
         names = ("previous", "actions", "observations", "rewards", "terminated", "truncated", "infos")

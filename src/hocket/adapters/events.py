@@ -17,7 +17,6 @@ from hocket.errors import AssignmentError, HocketError, LabelError, LabelWarning
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.labelling import synchronize
 
 Proposed = str | Iterable[str] | None  # no event, one, or several
 Answer = Proposed | Mapping[str, Proposed]  # what happens to the team, or what each agent proposes by itself
@@ -156,34 +155,33 @@ class Synchronisation:
         """
         named = self._proposed(answer, present)
         proposed = {agent: begun(events, before.get(agent, ()), self.edges) for agent, events in named.items()}
+        if not any(proposed.values()):  # as in most steps
+            return StepEvents(dict.fromkeys(proposed, ()), (), (), named)
         machines, now = self.decomposition.machines, dict(states)
         possible = {a: tuple(possible_events(machines[a], now[a], events)) for a, events in proposed.items()}
-        problems = tuple(self._disagreements(proposed, now, present))
-        happened: list[str] = []
-        while events := self._round(proposed, now, present, happened):
+        allowed = self._allowed(proposed, now, present)
+        problems, happened = tuple(self._disagreements(proposed, allowed)), list[str]()
+        while events := self._round(proposed, allowed, happened):
             for event in events:
                 now.update({agent: machines[agent].transitions[now[agent], event] for agent in self.knowers[event]})
             happened += events
+            allowed = self._allowed(proposed, now, present)
         return StepEvents(possible, tuple(happened), problems, named)
 
-    def _round(
-        self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str], past: Collection[str]
-    ) -> list[str]:
+    def _round(self, proposed: Mapping[str, Names], allowed: Iterable[str], past: Collection[str]) -> list[str]:
         """List what happens in a round: in the order of the machine, at most one event for each agent."""
         busy: set[str] = set()
         events = []
-        for event in synchronize(self.knowers, self._allowed(proposed, states, present)):
+        for event in allowed:
             agrees = all(event in proposed[agent] for agent in self.parties[event])
             if event not in past and agrees and busy.isdisjoint(self.knowers[event]):
                 busy.update(self.knowers[event])
                 events.append(event)
         return events
 
-    def _disagreements(
-        self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]
-    ) -> Iterator[str]:
+    def _disagreements(self, proposed: Mapping[str, Names], allowed: Iterable[str]) -> Iterator[str]:
         """Say which possible events some of those that control them propose, and who of these does not."""
-        for event in synchronize(self.knowers, self._allowed(proposed, states, present)):
+        for event in allowed:
             missing = [agent for agent in self.parties[event] if event not in proposed[agent]]
             seen = [agent for agent in self.parties[event] if agent not in missing]
             if missing and seen and event not in self.waits:
@@ -203,15 +201,16 @@ class Synchronisation:
                 raise LabelError(f"agent {agent!r:.60} is not of the team ({known_names(str(agent), knows)})")
         return {a: read_events(answer.get(a) if a in present else None, known, a) for a, known in knows.items()}
 
-    def _allowed(
-        self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]
-    ) -> dict[str, list[str]]:
-        """List what each agent does not rule out of all that is proposed: it is there, and its machine allows it."""
+    def _allowed(self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]) -> list[str]:
+        """List what nobody who knows it rules out of all that is proposed: it is there, and its machine allows it."""
         anything = {event for events in proposed.values() for event in events}
-        return {
-            agent: possible_events(machine, states[agent], anything) if agent in present else []
-            for agent, machine in self.decomposition.machines.items()
-        }
+        machines = self.decomposition.machines
+
+        def allows(agent: str, event: str) -> bool:
+            return agent in present and (states[agent], event) in machines[agent].transitions
+
+        known = ((event, knowers) for event, knowers in self.knowers.items() if event in anything)
+        return [event for event, knowers in known if all(allows(agent, event) for agent in knowers)]
 
 
 class LabelErrors:
@@ -244,11 +243,15 @@ class WorldErrors:
             raise HocketError(f"{self.env} raised {type(error).__name__} in {self.when}: {error}") from error
 
 
-def share_of(env: object, part: object, agent: str, what: str, when: str) -> Any:  # noqa: ANN401
-    """Find what a world says of an agent; each that takes part in a step has a share in all that it gives."""
-    if not isinstance(part, Mapping) or agent not in part:
-        raise HocketError(f"{env} gives no {what} of agent {agent!r} in {when}, who takes part in it")
-    return check_info(env, part[agent], f"of agent {agent!r} in {when}") if what == "info" else part[agent]
+def shares_of(env: object, part: object, agents: Iterable[str], what: str, when: str) -> dict[str, Any]:
+    """Find what a world says of agents; each that takes part in a step has a share in all that it gives."""
+    given = part if isinstance(part, Mapping) else {}
+    for agent in agents:
+        if agent not in given:
+            raise HocketError(f"{env} gives no {what} of agent {agent!r} in {when}, who takes part in it")
+        if what == "info":
+            check_info(env, given[agent], f"of agent {agent!r} in {when}")
+    return {agent: given[agent] for agent in agents}
 
 
 def check_seen(env: object, sight: ObservationEncoder, observation: object, agent: str, when: str) -> None:

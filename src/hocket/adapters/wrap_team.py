@@ -25,7 +25,7 @@ from hocket.adapters.events import (
     check_problems,
     check_seen,
     complain,
-    share_of,
+    shares_of,
 )
 from hocket.adapters.named_teams import Environment, EnvWrapper, Experience, NamedTeam
 from hocket.adapters.observations import Observation, ObservationEncoder, copied, tell_events
@@ -193,7 +193,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             agent: check_info(self.env, infos.get(agent, {}), f"of agent {agent!r} in reset") for agent in self.agents
         }
         informed = {agent: self._inform(agent, info, NOTHING, 0.0) for agent, info in own_infos.items()}
-        seen = {agent: share_of(self.env, observations, agent, PARTS[0], "reset") for agent in self.agents}
+        seen = shares_of(self.env, observations, self.agents, PARTS[0], "reset")
         self._check_seen(seen, "reset")
         return {agent: self._see(agent, observation) for agent, observation in seen.items()}, informed
 
@@ -207,7 +207,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             raw = tuple(zip(self.env.step(dict(actions)), PARTS, strict=True))
         present = [agent for agent in self.possible_agents if agent in before or agent in self.env.agents]
         observations, rewards, terminated, truncated, infos = (
-            {agent: share_of(self.env, part, agent, what, when) for agent in present} for part, what in raw
+            shares_of(self.env, part, present, what, when) for part, what in raw
         )
         self._check_seen(observations, when)
         shown = (self.seen, actions, observations, rewards, terminated, truncated, infos)
