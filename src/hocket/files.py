@@ -291,6 +291,15 @@ def _lock(file: BinaryIO, latest: float) -> bool:
             return True
 
 
+def make_folder(folder: Path) -> Path:
+    """Make a folder and those around it, where they are not there yet."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise FormatError(f"cannot be made: {getattr(error, 'strerror', None) or error}", path=folder) from None
+    return folder
+
+
 def user_folder(variable: str, *usual: str) -> Path:
     """Make the folder for hocket's files of a kind among the user's own, which nobody else can enter.
 

@@ -1,4 +1,4 @@
-"""Texts that people edit: the byte order mark and the line ends of a file, which changing its words leaves alone."""
+"""Texts that people edit (byte order mark and line ends, which an edit keeps), and counts of things in words."""
 
 from __future__ import annotations
 
@@ -57,3 +57,12 @@ def _origins(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
 def _count_same(one: Sequence[str], other: Sequence[str]) -> int:
     """Count the lines at the beginning that are the same."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def counted(number: int, thing: str) -> str:
+    """Write how many of a thing there are.
+
+    >>> counted(1, "run"), counted(2_000, "run")
+    ('1 run', '2,000 runs')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

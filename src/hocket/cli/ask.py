@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hocket.cli.infer import print_answer, write_answer
-from hocket.cli.options import Flag, MaybePath, MaybeText, Number, Words, option
-from hocket.cli.subject import items, names
+from hocket.cli.options import Flag, MaybePath, MaybeText, Number, Words, items, names, option
 from hocket.cli.terminal import make_console, print_json
 from hocket.errors import AssignmentError
 from hocket.inference.ask import TRIALS, Answer, Trial, ask

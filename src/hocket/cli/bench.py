@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
-from rich.text import Text
 
 from hocket.cli.options import Flag, option
-from hocket.cli.terminal import make_console, print_columns, print_json
+from hocket.cli.terminal import make_console, print_json, print_table
 
 if TYPE_CHECKING:
     from hocket.learn.benchmark import Measurement
@@ -68,7 +67,5 @@ class Bench:
 
 
 def _print_speeds(console: Console, rows: Sequence[Measurement], what: str) -> None:
-    table = [[Text(title, "dim") for title in ("M agent-steps/s", "ratio", what)]]
-    for row in rows:
-        table.append([Text(cell) for cell in (f"{row.per_second / 1e6:,.1f}", f"{row.ratio:,.2f}", row.what)])
-    print_columns(console, table)
+    cells = [(f"{row.per_second / 1e6:,.1f}", f"{row.ratio:,.2f}", row.what) for row in rows]
+    print_table(console, ("M agent-steps/s", "ratio", what), cells)

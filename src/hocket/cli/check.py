@@ -10,7 +10,7 @@ from rich.text import Text
 
 from hocket.cli.options import Flag
 from hocket.cli.subject import OnSubject, Subject, print_size, print_task
-from hocket.cli.terminal import SHOWN_AGENTS, make_console, print_columns, print_json, print_rest
+from hocket.cli.terminal import SHOWN_AGENTS, make_console, print_json, print_rest, print_table
 from hocket.errors import FormatError, HocketError, InfeasibleError
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition
@@ -142,10 +142,15 @@ def _print_line(console: Console, line: Line) -> None:
 
 
 def _print_agents(console: Console, decomposition: Decomposition) -> None:
-    rows = [[Text(title, "dim") for title in ("agent", "states", "transitions", "local event set")]]
-    for agent, machine in list(decomposition.machines.items())[:SHOWN_AGENTS]:
-        known = ", ".join(decomposition.knows[agent]) or "empty"
-        sizes = (f"{len(machine.states):,}", f"{len(machine.graph.target):,}")
-        rows.append([Text(agent, "bold"), *map(Text, sizes), Text(known)])
-    print_columns(console, rows)
+    shown, knows = list(decomposition.machines.items())[:SHOWN_AGENTS], decomposition.knows
+    rows = [
+        (
+            Text(agent, "bold"),
+            f"{len(machine.states):,}",
+            f"{len(machine.graph.target):,}",
+            ", ".join(knows[agent]) or "empty",
+        )
+        for agent, machine in shown
+    ]
+    print_table(console, ("agent", "states", "transitions", "local event set"), rows)
     print_rest(console, len(decomposition.machines) - SHOWN_AGENTS, "agent")

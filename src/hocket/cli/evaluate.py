@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.options import Flag, Number, Words, option
-from hocket.cli.terminal import make_console, print_columns, print_json
+from hocket.cli.options import Flag, Number, Words, flat, option
+from hocket.cli.terminal import make_console, print_json, print_table
 from hocket.errors import SettingsError
 from hocket.statistics import Interval, mean_interval, mean_share
 
@@ -57,7 +56,7 @@ class Evaluate:
         policies, labels = _usable_policies(self.runs, task)
         if self.greedy and self.softmax:
             raise SettingsError("--greedy and --softmax exclude each other")
-        greedy, events = not self.softmax, [name for group in self.event for name in group]
+        greedy, events = not self.softmax, flat(self.event)
         if events:
             from hocket.evaluation.exact import check_events
 
@@ -178,14 +177,14 @@ def _print_evaluations(task: Task, tried: Sequence[EvaluatedPolicy]) -> None:
     has_exact = any(row.exact is not None for row in tried)
     if has_exact:
         titles += ["exact V"] if task.has_rewards else ["exact V", "exact mean", "if done"]
-    table = [[Text(title, "dim") for title in titles]]
+    rows = []
     for label, policy, evaluation, solved in tried:
         cells = [label, str(policy.seed), *_cells(task, evaluation)]
         if has_exact:
             described = [] if solved is None else _describe(task, solved)
             cells += described or ["–"] * (1 if task.has_rewards else 3)
-        table.append([Text(cell) for cell in cells])
-    print_columns(make_console(), table)
+        rows.append(cells)
+    print_table(make_console(), titles, rows)
 
 
 def _with_limits(value: Interval) -> str:

@@ -13,15 +13,16 @@ from tyro.conf import Positional
 from hocket.cli.infer import print_answer
 from hocket.cli.options import Flag, MaybeNumber, MaybePath, Number, option
 from hocket.cli.runs import RunOptions
-from hocket.cli.terminal import count, make_console, print_json
+from hocket.cli.terminal import make_console, print_json
 from hocket.errors import SettingsError
 from hocket.exploration.explore import STEPS, Explored, explore
-from hocket.files import write_whole
+from hocket.files import make_folder, write_whole
 from hocket.inference.ask import TRIALS
 from hocket.learn.settings import DEFAULT_LEARNER
 from hocket.runtime.run_logs import read_log
 from hocket.task.catalogue import load_task
 from hocket.task.files import save_task
+from hocket.texts import counted
 
 LEARNT = "{} (explored)"  # what a task is called whose machine was learnt
 
@@ -84,7 +85,7 @@ class Explore(RunOptions):
 
 def summary(explored: Explored) -> str:
     """Say in a sentence what exploring took."""
-    took = f"{count(explored.steps, 'step')} of the team in {count(explored.episodes, 'episode')}"
+    took = f"{counted(explored.steps, 'step')} of the team in {counted(explored.episodes, 'episode')}"
     last, states = explored.history[-1]
     end = "nothing was left to try" if explored.is_complete else "the limit of steps was reached"
     return f"Explored {explored.world.name}: {took}, until {end}; {states} states since step {last:,}."
@@ -106,8 +107,8 @@ def keep_exploration(explored: Explored, folder: Path) -> None:
     """Write down for the report what exploring took and has learnt, with a drawing."""
     from hocket.draw.learnt import learnt_svg  # loads Graphviz
 
-    (folder / "exploration").mkdir(parents=True, exist_ok=True)
+    place = make_folder(folder / "exploration")
     document = {**as_json(explored), **explored.answer.as_json()}
-    write_whole(folder / "exploration" / "exploration.json", json.dumps(document, indent=1))
-    write_whole(folder / "exploration" / "machines.svg", learnt_svg(explored.answer))
-    write_whole(folder / "exploration" / "log.csv", explored.answer.log.as_csv())
+    write_whole(place / "exploration.json", json.dumps(document, indent=1))
+    write_whole(place / "machines.svg", learnt_svg(explored.answer))
+    write_whole(place / "log.csv", explored.answer.log.as_csv())

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from hocket.cli.options import Flag, MaybeNumber, MaybeText, Words, option
+from hocket.cli.options import Flag, MaybeNumber, MaybeText, Words, flat, option
 from hocket.cli.terminal import make_console, print_json
 from hocket.errors import SettingsError
 
@@ -47,7 +47,7 @@ class ExportTeam:
         ]
         if not policies:
             raise SettingsError(f"{self.runs} has no policy of this learner and seed")
-        policy, events = policies[0], [name for group in self.event for name in group]
+        policy, events = policies[0], flat(self.event)
         console = make_console(stderr=True)
         with console.status("") as line:
             written = export_team(

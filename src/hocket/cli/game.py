@@ -19,6 +19,7 @@ from hocket.machine.completion import leavable
 from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.labelling import check_labelling
 from hocket.task.task import Task
+from hocket.texts import counted
 
 GAP, NARROWEST_PANEL = 3, 44  # columns: between the map and what stands beside it, and of the latter
 LEGEND_LINES, SHOWN_AGENTS, SHOWN_EVENTS = 3, 10, 5
@@ -122,7 +123,7 @@ def describe_event(game: TerminalGame, entry: LoggedEvent) -> Text:
 
 def describe_outcome(game: TerminalGame, outcome: Outcome) -> Text:
     """Say how an episode has ended."""
-    steps = f"{game.episode.time:,} step{'' if game.episode.time == 1 else 's'}"
+    steps = counted(game.episode.time, "step")
     if outcome == "completed":
         return Text(f"Completed in {steps}.", "bold green")
     if outcome == "disagreed":

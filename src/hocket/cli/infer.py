@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.options import Flag, MaybePath, MaybeText, Words, option
+from hocket.cli.options import Flag, MaybePath, MaybeText, Words, items, names, option
 from hocket.cli.show import print_machine
-from hocket.cli.subject import LARGEST_COMPOSITION, items, names
-from hocket.cli.terminal import SHOWN_AGENTS, count, make_console, print_json, print_rest
+from hocket.cli.subject import LARGEST_COMPOSITION
+from hocket.cli.terminal import SHOWN_AGENTS, make_console, print_json, print_rest
 from hocket.draw.graphviz import FORMATS as DRAWINGS
 from hocket.errors import AssignmentError, HocketError
 from hocket.exploration.explore import with_learnt_machine
@@ -26,6 +26,7 @@ from hocket.runtime.run_logs import read_log
 from hocket.task.catalogue import load_task
 from hocket.task.files import save_task
 from hocket.task.task import Task
+from hocket.texts import counted
 
 SHOWN_UNTRIED = 10  # combinations of agent, state and event
 OBSERVED_WORDS = {"all": "refusals are seen", "reward": "rewards only", "effective": "accepted events only"}
@@ -99,7 +100,7 @@ def _capital(sentence: str) -> str:
 
 def print_answer(console: Console, log: Log, answer: Inferred) -> None:
     """Print machines with how many episodes show each transition, what to try next, and the claim."""
-    sizes = (count(len(log.episodes), "episode"), count(log.attempts, "attempt"), count(len(log.events), "event"))
+    sizes = (counted(len(log.episodes), "episode"), counted(log.attempts, "attempt"), counted(len(log.events), "event"))
     console.print(f"{', '.join(sizes)} ({OBSERVED_WORDS[log.observed]})\n")
     evidence = answer.evidence
     for agent, machine in list(answer.machines.items())[:SHOWN_AGENTS]:

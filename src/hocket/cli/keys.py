@@ -9,7 +9,7 @@ from typing import Annotated
 from tyro.conf import Positional
 
 from hocket.cli.options import Flag, Number, option
-from hocket.cli.terminal import print_json, print_plain
+from hocket.cli.terminal import print_written
 from hocket.errors import SettingsError
 
 
@@ -36,10 +36,5 @@ class Keys:
             raise SettingsError(f"--days must be at least 1, got {self.days}")
         task = load_task(self.target)
         check_names(task)
-        written = make_keys(self.out, (*task.agents, WORLD), self.days)
-        if self.json:
-            print_json({"written": [str(path) for path in written]})
-        else:
-            for path in written:
-                print_plain(str(path))
+        print_written(make_keys(self.out, (*task.agents, WORLD), self.days), json=self.json)
         return 0

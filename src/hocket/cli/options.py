@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 from tyro.conf import FlagCreatePairsOff, UseAppendAction, arg
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from hocket.errors import shown
+from hocket.errors import AssignmentError, shown
 
 LARGEST_FLOAT = 2**53  # up to which every whole number is one
 
@@ -56,3 +57,26 @@ if TYPE_CHECKING:
 else:
     _APPENDED = UseAppendAction[tuple[tuple[str, ...], ...]]
     Words = Annotated[tuple, ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(_APPENDED, set()))]
+
+
+def flat(given: Words) -> list[str]:
+    """List all words of an option, however often it was given."""
+    return [word for words in given for word in words]
+
+
+def items(given: Words, option: str) -> Iterator[tuple[str, str]]:
+    """Split words of the form KEY=VALUE."""
+    seen: set[str] = set()
+    for word in flat(given):
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise AssignmentError(f"{option} takes words of the form KEY=VALUE, got {word!r}")
+        if key in seen:
+            raise AssignmentError(f"{option} has {key!r} twice; give all of it in one word")
+        seen.add(key)
+        yield key, value
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Split a list of names."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())

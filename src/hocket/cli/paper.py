@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from hocket.cli.options import Flag, MaybeNumber, MaybePath, option
 from hocket.cli.runs import TrackedOptions
 from hocket.cli.terminal import print_json, print_plain
+from hocket.files import make_folder
 
 if TYPE_CHECKING:
     from hocket.report.summary import Summary
@@ -59,11 +60,11 @@ def write_pages(summary: Summary, folder: Path, *, as_in_the_paper: bool = False
     from hocket.study.records import slug
 
     written = [write_report(summary, folder / "report.html")]
-    (folder / "figures").mkdir(exist_ok=True)
+    figures = make_folder(folder / "figures")
     for section in summary.sections:
-        written.append(folder / "figures" / f"{slug(section.title)}.svg")
+        written.append(figures / f"{slug(section.title)}.svg")
         draw_curves(section, written[-1])
     if as_in_the_paper and any(map(has_tests, summary.sections)):
-        written.append(folder / "figures" / "as-in-the-paper.svg")
+        written.append(figures / "as-in-the-paper.svg")
         draw_as_in_the_paper(summary, written[-1])
     return written

@@ -20,7 +20,7 @@ from rich.text import Text
 from tyro.conf import Positional
 
 from hocket.cli.game import NOT_SOUND, Outcome, TerminalGame, describe_event, describe_outcome, draw_frame
-from hocket.cli.options import MaybePath, Number, option
+from hocket.cli.options import MaybePath, Number, names, option
 from hocket.cli.terminal import PIPE_WIDTH, make_console, print_line
 from hocket.draw.text import CELL
 from hocket.errors import HocketError, TaskError, known_names, require_known
@@ -72,7 +72,7 @@ class PlayTask:
         if self.out is not None:
             return self._write_film(self.out)
         task = load_task(self.target)
-        drivers = tuple(dict.fromkeys(name.strip() for name in self.agent.split(",") if name.strip()))
+        drivers = tuple(dict.fromkeys(names(self.agent)))
         for name in drivers:
             require_known(name, task.agents, "agent", partial(TaskError, key="--agent"))
         if self.steps < 1:

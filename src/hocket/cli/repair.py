@@ -12,8 +12,8 @@ from typing import Annotated
 from rich.console import Console
 from rich.text import Text
 
-from hocket.cli.options import Flag, MaybePath, Words, option
-from hocket.cli.subject import OnSubject, Subject, items
+from hocket.cli.options import Flag, MaybePath, Words, flat, items, option
+from hocket.cli.subject import OnSubject, Subject
 from hocket.cli.terminal import make_console, print_json
 from hocket.errors import AssignmentError, InfeasibleError
 from hocket.machine.assignment import Assignment, Costs, repair
@@ -42,7 +42,7 @@ class Repair(OnSubject):
         if not subject.knows:
             raise AssignmentError("there are no local event sets to repair: --knows AGENT=EVENT,...")
         costs = {_pair(pair, "--cost"): _number(text) for pair, text in items(self.cost, "--cost")}
-        forbidden = [_pair(pair, "--forbid") for words in self.forbid for pair in words]
+        forbidden = [_pair(pair, "--forbid") for pair in flat(self.forbid)]
         try:
             fix, stall = self.find(subject, costs, forbidden)
         except InfeasibleError as error:

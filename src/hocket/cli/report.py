@@ -8,8 +8,8 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from hocket.cli.options import Flag, MaybePath, option
-from hocket.cli.terminal import print_json, print_plain
+from hocket.cli.options import Flag, MaybePath, names, option
+from hocket.cli.terminal import print_written
 from hocket.errors import SettingsError
 
 
@@ -47,13 +47,9 @@ class Report:
         if self.figures is not None:
             from hocket.report.figures import draw_figures  # loads matplotlib
 
-            formats = [name.strip() for name in self.format.split(",")]
+            formats = names(self.format)
             written += draw_figures(results, self.figures, formats=formats)
-        if self.json:
-            print_json({"written": [str(path) for path in written], "missing": summary.missing})
-        else:
-            for path in written:
-                print_plain(str(path))
+        print_written(written, json=self.json, missing=summary.missing)
         return 0
 
     def report_run(self) -> int:
@@ -65,9 +61,5 @@ class Report:
             from hocket.runtime.mcap import write_mcap
 
             written.append(write_mcap(self.runs, self.mcap))
-        if self.json:
-            print_json({"written": [str(path) for path in written], "missing": []})
-        else:
-            for path in written:
-                print_plain(str(path))
+        print_written(written, json=self.json, missing=0)
         return 0

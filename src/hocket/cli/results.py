@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from hocket.cli.terminal import make_console, print_columns
+from hocket.cli.terminal import make_console, print_table
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, FinalPerformance
 from hocket.report.summary import RunGroup, Section, Summary
 
@@ -55,7 +55,7 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
     many = len(summary.sections) > 1
     measures = " or ".join(dict.fromkeys(section.measure for section in summary.sections))
     titles = ("learner", "runs", "steps", "policy", f"{measures}: median (quartiles)", "success", "learnt after")
-    table = [[Text(title, "dim") for title in (("task", *titles) if many else titles)]]
+    rows: list[tuple[str, ...]] = []
     for section in summary.sections:
         for group in section.all_groups:
             for policy, final in _in_order(group, summary):
@@ -64,8 +64,8 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
                 learnt = "–" if group.is_reference else final.learnt_in_words
                 success = "–" if section.is_continuing else f"{final.success.value:.3f}"
                 shown = (*cells, f"{middle:g} ({low:g} to {high:g})", success, learnt)
-                table.append([Text(cell) for cell in ((section.title, *shown) if many else shown)])
-    print_columns(console, table)
+                rows.append((section.title, *shown) if many else shown)
+    print_table(console, ("task", *titles) if many else titles, rows)
     for text in dict.fromkeys(RETURNS if section.has_returns else MEANING for section in summary.sections):
         console.print(text, style="dim")
     references = [section.reference for section in summary.sections if section.reference is not None]
@@ -125,15 +125,15 @@ def _print_published(summary: Summary) -> None:
     console = make_console()
     pair = ("published", "measured")
     titles = ["task", "learner", *pair, "", "published from", "measured from", *pair]
-    table = [[Text(title, "dim") for title in titles]]
+    table = []
     for task, comparison in rows:
         levels = (comparison.published, comparison.measured)
         final = (*(f"{level.final:.1f}" for level in levels), f"{comparison.difference:+.0%}")
         reached = ["never" if level.reached is None else f"{level.reached:,}" for level in levels]
         success = [f"{level.success:.3f}" for level in levels]
-        table.append([Text(cell) for cell in (task, comparison.label, *final, *reached, *success)])
+        table.append((task, comparison.label, *final, *reached, *success))
     console.print()
-    print_columns(console, table)
+    print_table(console, titles, table)
     words = "final test steps, the training steps after which they are within 10% of it, and success"
     console.print(f"Published values from {summary.published.source}: {words}.", style="dim")
     for note in summary.published.notes:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from hocket.cli.interrupt import stopping
-from hocket.cli.options import Flag, MaybeNumber, MaybePath, MaybeText, option
+from hocket.cli.options import Flag, MaybeNumber, MaybePath, MaybeText, names, option
 from hocket.cli.terminal import make_console, print_json
 from hocket.errors import HocketError, SettingsError, printable
 
@@ -116,8 +116,7 @@ class TrackedOptions(RunOptions):
 
     @property
     def trackers(self) -> list[str]:
-        named = [name.strip() for name in self.log.split(",") if name.strip()]
-        return list(dict.fromkeys([*super().trackers, *named]))
+        return list(dict.fromkeys([*super().trackers, *names(self.log)]))
 
 
 @contextmanager

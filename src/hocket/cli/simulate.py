@@ -8,9 +8,10 @@ from typing import Annotated
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.options import Flag, Number, option
-from hocket.cli.terminal import count, make_console, print_json
+from hocket.cli.options import Flag, Number, names, option
+from hocket.cli.terminal import make_console, print_json
 from hocket.errors import SettingsError
+from hocket.texts import counted
 
 FAULTS = "loss,duplication,reordering,delay,partition,kill,freeze"
 
@@ -39,7 +40,7 @@ class Simulate:
             raise SettingsError(f"--schedules must be at least 1, got {self.schedules}")
         task = load_task(self.target)
         check = check_delays(task)
-        faults = [fault.strip() for fault in self.faults.split(",") if fault.strip()]
+        faults = names(self.faults)
         report = simulate(task.decomposition, self.schedules, seed=self.seed, faults=faults, deciders=check.agreed)
         failure = report.failure
         if self.json:
@@ -54,7 +55,7 @@ class Simulate:
         if check.agree:
             console.print(check.lines[-1])
         rate = report.schedules / max(report.seconds, 1e-9)
-        console.print(f"{count(report.schedules, 'schedule')}, {rate:,.0f} a second of CPU: {report.said}.")
+        console.print(f"{counted(report.schedules, 'schedule')}, {rate:,.0f} a second of CPU: {report.said}.")
         if failure is None:
             console.print(Text("No invariant was broken, and every schedule ended as it should.", "bold green"))
             return 0

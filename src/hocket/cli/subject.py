@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.options import MaybeText, Words, option
-from hocket.cli.terminal import count
+from hocket.cli.options import MaybeText, Words, flat, items, names, option
 from hocket.documents import Document
 from hocket.errors import AssignmentError
 from hocket.machine.composition import Composition
@@ -19,6 +18,7 @@ from hocket.machine.formats.schema import LANGUAGES, Design, design_from
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.catalogue import load
 from hocket.task.task import Task
+from hocket.texts import counted
 
 if TYPE_CHECKING:
     from hocket.machine.formulas.build import Reading
@@ -79,8 +79,7 @@ class OnSubject:
 
     def load(self) -> Task | Design:
         """Load a task or a machine by its name, or read the sentence that was given instead."""
-        constraints = [text for words in self.declare for text in words]
-        sentences: Document = {"formula": self.formula, "regex": self.regex, "declare": constraints or None}
+        sentences: Document = {"formula": self.formula, "regex": self.regex, "declare": flat(self.declare) or None}
         given: Document = {key: value for key, value in sentences.items() if value is not None}
         if len(given) + bool(self.target) != 1:
             rule = "name a task or a machine, or give one of --formula, --regex and --declare"
@@ -114,28 +113,9 @@ def _controlled(control: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, 
     return controlled
 
 
-def items(given: Words, option: str) -> Iterator[tuple[str, str]]:
-    """Split words of the form KEY=VALUE."""
-    seen: set[str] = set()
-    for words in given:
-        for word in words:
-            key, equals, value = word.partition("=")
-            if not equals or not key:
-                raise AssignmentError(f"{option} takes words of the form KEY=VALUE, got {word!r}")
-            if key in seen:
-                raise AssignmentError(f"{option} has {key!r} twice; give all of it in one word")
-            seen.add(key)
-            yield key, value
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Split a list of names."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
 def print_task(console: Console, task: Task) -> None:
     """Say what a task is about."""
-    where = f"{count(len(task.agents), 'agent')} on a map of {task.grid.rows} x {task.grid.columns} cells"
+    where = f"{counted(len(task.agents), 'agent')} on a map of {task.grid.rows} x {task.grid.columns} cells"
     console.print(Text.assemble((task.name, "bold"), ": ", where))
     if task.description:
         console.print(Text(task.description, "italic"))
@@ -144,13 +124,13 @@ def print_task(console: Console, task: Task) -> None:
 def print_size(console: Console, name: str, machine: RewardMachine | Composition) -> None:
     """Say how large a machine is."""
     if isinstance(machine, Composition):
-        parts = f"{count(len(machine.parts), 'part')}, {count(len(machine.events), 'event')}"
+        parts = f"{counted(len(machine.parts), 'part')}, {counted(len(machine.events), 'event')}"
         console.print(Text.assemble((name, "bold"), f": a composition of {parts}"))
         return
     counts = (
-        count(len(machine.states), "state"),
-        count(len(machine.events), "event"),
-        count(len(machine.graph.target), "transition"),
-        count(len(machine.final), "final state"),
+        counted(len(machine.states), "state"),
+        counted(len(machine.events), "event"),
+        counted(len(machine.graph.target), "transition"),
+        counted(len(machine.final), "final state"),
     )
     console.print(Text.assemble((name, "bold"), ": ", ", ".join(counts)))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hocket.cli.options import Flag
-from hocket.cli.terminal import count, make_console, print_entries, print_json
+from hocket.cli.terminal import make_console, print_entries, print_json
 from hocket.task.catalogue import known_tasks
 from hocket.task.task import Task
+from hocket.texts import counted
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class ListTasks:
             return 0
         console, entries = make_console(), {}
         for name, task in tasks.items():
-            size = f"{count(len(task.agents), 'agent')}, {task.grid.rows} x {task.grid.columns} cells"
+            size = f"{counted(len(task.agents), 'agent')}, {task.grid.rows} x {task.grid.columns} cells"
             entries[name] = f"{task.description} ({size})"
         print_entries(console, entries)
         advice = "Any team size: rendezvous-5, crew-4. Copy a task to edit it: hocket new FILE --from NAME"

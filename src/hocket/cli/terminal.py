@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
+from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -16,6 +17,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from hocket.errors import printable
+from hocket.texts import counted
 
 SHOWN_AGENTS = 40  # rows of a table of agents, and machines shown
 GAP, NARROWEST_COLUMN = 2, 8  # characters: between columns, and of one that wraps
@@ -85,6 +87,22 @@ def _without_infinities(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def print_written(paths: Iterable[Path], *, json: bool, **about: object) -> None:
+    """Print which files were written, a line each; as JSON, with what else there is to say."""
+    names = [str(path) for path in paths]
+    if json:
+        print_json({"written": names, **about})
+    else:
+        for name in names:
+            print_plain(name)
+
+
+def print_table(console: Console, titles: Iterable[str], rows: Iterable[Iterable[str | Text]]) -> None:
+    """Print rows of cells under their titles."""
+    cells = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    print_columns(console, [[Text(title, "dim") for title in titles], *cells])
+
+
 def print_columns(console: Console, rows: Sequence[Sequence[Text]]) -> None:
     """Print rows of cells under each other; where they are too wide for the terminal, the widest columns wrap."""
     for line in aligned(rows, console.width):
@@ -137,9 +155,4 @@ def print_entries(console: Console, entries: Mapping[str, str]) -> None:
 def print_rest(console: Console, left: int, what: str) -> None:
     """Say what a table leaves out."""
     if left > 0:
-        console.print(Text(f"… and {left:,} more {what}{'' if left == 1 else 's'}", "dim"))
-
-
-def count(number: int, what: str) -> str:
-    """Count things in words."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+        console.print(Text(f"… and {counted(left, f'more {what}')}", "dim"))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from hocket.cli.options import MaybeNumber, MaybePath, MaybeText, Number, Words, option
+from hocket.cli.options import MaybeNumber, MaybePath, MaybeText, Number, Words, flat, names, option
 from hocket.cli.runs import TrackedOptions
 from hocket.errors import SettingsError
 from hocket.learn.devices import DEVICES
@@ -42,7 +42,7 @@ class Train(TrackedOptions):
         if not self.target:
             raise SettingsError("name a task to train on; `hocket tasks` lists those that come with hocket")
         usual = default_learner(self.device)
-        learners = [usual] if self.learner is None else [name.strip() for name in self.learner.split(",")]
+        learners = [usual] if self.learner is None else names(self.learner)
         tasks = [load_task(target) for target in self.target]
         named = {} if self.settings is None else named_settings(self.settings, learners)
         chosen = {**named, **parse_sweeps(self.set, learners)}
@@ -61,7 +61,7 @@ def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[Setti
     sweeps: dict[str, tuple[SettingValue, ...]] = {}
     if () in words:
         raise SettingsError("--set takes words of the form NAME=VALUE or NAME=VALUE,VALUE,..., got none")
-    for word in (word for group in words for word in group):
+    for word in flat(words):
         name, equals, text = word.partition("=")
         name = NEW_NAMES.get(name.replace("-", "_"), name.replace("-", "_"))
         if not equals:

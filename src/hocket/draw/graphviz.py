@@ -106,6 +106,14 @@ class Route(NamedTuple):
     label: Pair
 
 
+def require_format(path: str | Path) -> str:
+    """Return the suffix of a drawing's file, which says its format; refuse others."""
+    form = Path(path).suffix.lower()
+    if form not in FORMATS:
+        raise FormatError(f"a drawing's suffix must be one of {', '.join(FORMATS)}, got {form!r}", path=path)
+    return form
+
+
 def draw_machines(
     machines: Mapping[str, RewardMachine],
     path: str | Path,
@@ -119,9 +127,7 @@ def draw_machines(
     are made one by one can agree. Of machines that were learnt, `support` says by title what is known of them: edges
     are the thinner the fewer episodes show them, and what was never tried stands in the states.
     """
-    form = Path(path).suffix.lower()
-    if form not in FORMATS:
-        raise FormatError(f"a drawing's suffix must be one of {', '.join(FORMATS)}, got {form!r}", path=path)
+    form = require_format(path)
     content, _ = _picture(machines, form, before, events, support)
     write_whole(Path(path), adapt(content.decode()).encode() if form == ".svg" else content)
 
@@ -136,9 +142,9 @@ def machine_svg(
     return adapt(_picture(machines, ".svg", before, events, support)[0].decode())
 
 
-def embedded_machine(machine: RewardMachine, events: Iterable[str] = (), support: Support | None = None) -> Drawing:
+def embedded_machine(machine: RewardMachine, events: Iterable[str]) -> Drawing:
     """Draw a machine without a title for a page."""
-    svg, marks = _picture({"": machine}, ".svg", events=events, support=NONE if support is None else {"": support})
+    svg, marks = _picture({"": machine}, ".svg", events=events)
     root, known = ElementTree.fromstring(svg), {mark.name: mark.data for mark in marks}
     graph = root[0]
     for element in [element for element in graph if element.get("id") not in known]:

@@ -20,6 +20,7 @@ from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.catalogue import as_task
 from hocket.task.task import Task
+from hocket.texts import counted
 
 MOST_AGENTS, FEW_AGENTS = 12, 6  # of more agents than that, only a few are named
 MOST_STATES, MOST_TRANSITIONS = 50, 200  # of a machine beside a map: a larger one would dwarf it
@@ -282,7 +283,7 @@ def _area_entries(areas: Sequence[Area]) -> Iterator[_Entry]:
             yield _Entry([listed(area.names)], area.notes, partial(_swatch, area))
     if others := [area for area in areas if not area.tag]:
         count = sum(len(area.names) for area in others)
-        yield _Entry([f"{count:,} more place{'' if count == 1 else 's'}"], sample=partial(_swatch, others[0]))
+        yield _Entry([counted(count, "more place")], sample=partial(_swatch, others[0]))
 
 
 def _legend(entries: Sequence[_Entry], left: float, bottom: float) -> tuple[list[Mark], Pair]:

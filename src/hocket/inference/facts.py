@@ -182,9 +182,7 @@ def facts_of(log: Log, knows: Mapping[str, Iterable[str]]) -> Facts:
     return facts
 
 
-def cheapest_event_sets(
-    log: Log, agents: Iterable[str], control: Mapping[str, Iterable[str]], effort: int = EFFORT
-) -> Assignment:
+def cheapest_event_sets(log: Log, agents: Iterable[str], control: Mapping[str, Iterable[str]]) -> Assignment:
     """Find the smallest local event sets over which machines can explain a log, from who controls which event alone.
 
     What fails is a clause: to explain a refusal of e after w, somebody who cannot tell w from its look-alike must learn
@@ -219,7 +217,7 @@ def cheapest_event_sets(
     if (unexplained := failure(everything)) is not None:
         raise InfeasibleError(f"the log contradicts itself, whoever knows what. {unexplained.explain()}")
     cheapest = find_cheapest(
-        lambda added: failure(added) is None, explain, dict.fromkeys(range(len(pairs)), 1), Effort(effort)
+        lambda added: failure(added) is None, explain, dict.fromkeys(range(len(pairs)), 1), Effort(EFFORT)
     )
     size = sum(map(len, base.values()))
     cost, bound = float(size + cheapest.chosen.bit_count()), float(size + cheapest.bound)

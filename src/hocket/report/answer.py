@@ -1,11 +1,14 @@
-"""What a study comes to, in sentences: who learnt, how many steps the team takes in the end, and how few it could."""
+"""What a study comes to: in sentences (who learnt, steps in the end, the optimum), and averaged over tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from hocket.report.summary import RunGroup, Section, Summary
+from hocket.statistics import Interval, mean_share
 from hocket.study.records import KINDS
+from hocket.texts import counted
 
 MOST_NAMED = 4  # learners or tasks in a sentence
 GREEDY, SOFTMAX = "greedy", KINDS[0]
@@ -102,12 +105,35 @@ def _listed(names: Sequence[str], things: str) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def counted(value: int, thing: str) -> str:
-    """Write how many of a thing there are."""
-    return f"{value:,} {thing}{'' if value == 1 else 's'}"
-
-
 def ranged(values: Sequence[int], thing: str) -> str:
     """Write from how many to how many of a thing there are."""
     low, high = min(values), max(values)
     return counted(high, thing) if low == high else f"{low:,} to {counted(high, thing)}"
+
+
+class TaskAverage(NamedTuple):
+    """Runs of one kind on several tasks, all tasks counting alike."""
+
+    label: str  # of the groups
+    policy: str
+    tasks: int
+    runs: int
+    learnt: int | None  # of the runs; None where there was nothing to learn
+    success: Interval  # the mean over tasks of the mean over runs
+
+
+def across_tasks(sections: Sequence[Section]) -> list[TaskAverage]:
+    """Sum up what was run on more than one task."""
+    rows = []
+    for kind in KINDS:
+        judged = (group for section in sections if not section.has_returns for group in section.all_groups)
+        groups = [group for group in judged if kind in group.finals]
+        for label in dict.fromkeys(group.label for group in groups):
+            same = [group for group in groups if group.label == label]
+            finals = [group.finals[kind] for group in same]
+            if len(finals) > 1:
+                runs = sum(len(final.shares) for final in finals)
+                learnt = None if same[0].is_reference else sum(final.learnt for final in finals)
+                success = mean_share(*(final.shares for final in finals))
+                rows.append(TaskAverage(label, kind, len(finals), runs, learnt, success))
+    return rows

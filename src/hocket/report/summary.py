@@ -24,9 +24,9 @@ from hocket.learn.policies import Run
 from hocket.learn.settings import SettingValue
 from hocket.notebook_hook import shown
 from hocket.report.performance import LAST_TESTS, NEAR, Curve, FinalPerformance, curve_of, final_of, gather_tests
-from hocket.statistics import Comparison, Interval, compare, mean_share, trailing_mean
+from hocket.statistics import Comparison, compare, trailing_mean
 from hocket.study.published import Level, Published, published_from
-from hocket.study.records import KINDS, Record, Replay, differences, group_label, task_titles
+from hocket.study.records import KINDS, Record, Replay, TestSummary, differences, group_label, task_titles
 from hocket.study.store import Results, as_results
 from hocket.study.testing import stall_of
 from hocket.task.task import Task
@@ -206,11 +206,7 @@ def summarize(what: Results | str | Path | Run | Iterable[Run], title: str | Non
     for digest, name in task_titles(results.records).items():
         records = [record for record in results.records if record.digest == digest]
         section = _section(name, digest, scenes.get(digest), records, policies, results.tasks.get(digest))
-        sections.append(
-            replace(section, published_levels=_published_levels(section, published))
-            if published is not None
-            else section
-        )
+        sections.append(replace(section, published_levels=_published_levels(section, published)))
     missing = results.about.get("missing", 0)
     return Summary(
         title or results.folder.resolve().name,
@@ -233,13 +229,13 @@ def _published(results: Results) -> tuple[Published | None, tuple[str, ...]]:
         return None, (f"{results.folder / 'study.json'}: {error}",)
 
 
-def _published_levels(section: Section, published: Published) -> tuple[LevelComparison, ...]:
+def _published_levels(section: Section, published: Published | None) -> tuple[LevelComparison, ...]:
     """Put what is measured beside what is published of the same learner on the same task."""
-    kind = KINDS[0]
+    kind, levels = KINDS[0], {} if published is None else published.levels
     return tuple(
         LevelComparison(group.label, level, measure_level(group.curves[kind], section.most_steps))
         for group in section.groups
-        if (level := published.levels.get((section.title, group.learner))) is not None and kind in group.curves
+        if (level := levels.get((section.title, group.learner))) is not None and kind in group.curves
     )
 
 
@@ -310,11 +306,8 @@ def _group(
     first = records[0]
     kinds = [kind for kind in KINDS if all(kind in record.tests and len(record.tests[kind].step) for record in records)]
     tests = {kind: gather_tests(records, kind) for kind in kinds}
-    visits = [
-        record.test_summary.visits
-        for record in records
-        if record.test_summary is not None and record.test_summary.visits.size
-    ]
+    summaries = {record.seed: record.test_summary for record in records if record.test_summary is not None}
+    visits = [summary.visits for summary in summaries.values() if summary.visits.size]
     with ThreadPoolExecutor() as pool:  # most of the work leaves Python's lock alone
         curves = pool.map(curve_of, tests.values())
         finals = pool.map(partial(final_of, is_same=is_reference(first.learner)), tests.values())
@@ -328,13 +321,8 @@ def _group(
         math.fsum(record.seconds for record in records),
         dict(zip(kinds, curves, strict=True)),
         dict(zip(kinds, finals, strict=True)),
-        _bounds(records, scene),
-        {
-            (record.seed, kind): replay
-            for record in records
-            if record.test_summary is not None
-            for kind, replay in record.test_summary.replays.items()
-        },
+        _bounds([summary for summary in summaries.values() if summary.episodes], scene),
+        {(seed, kind): replay for seed, summary in summaries.items() for kind, replay in summary.replays.items()},
         sum(visits[1:], start=visits[0]) if visits and len({counts.shape for counts in visits}) == 1 else None,
         tuple(record.name for record in records),
         frozenset(record.name for record in records) & policies,
@@ -352,17 +340,12 @@ def _with_stall(group: RunGroup, task: Task | None) -> RunGroup:
     return replace(group, stall=stall_of(task, replays[0])) if replays else group
 
 
-def _bounds(records: Sequence[Record], scene: Scene | None) -> Bounds | None:
+def _bounds(summaries: Sequence[TestSummary], scene: Scene | None) -> Bounds | None:
     """Put the test summaries of all runs together; the bounds hold for all their episodes at once, too.
 
     Returns need no bounds: the team's is the sum of its agents'.
     """
-    summaries = [
-        record.test_summary for record in records if record.test_summary is not None and record.test_summary.episodes
-    ]
-    if not summaries or len({(len(summary.own_successes), summary.policy) for summary in summaries}) != 1:
-        return None
-    if summaries[0].returns:
+    if len({(len(summary.own_successes), summary.policy) for summary in summaries}) != 1 or summaries[0].returns:
         return None
     agents = len(summaries[0].own_successes)
     names: Iterable[str] = scene.agents if scene is not None else [f"agent {number + 1}" for number in range(agents)]
@@ -392,35 +375,3 @@ def _compare_under(kind: str, groups: Sequence[RunGroup]) -> Iterator[GroupCompa
 def _sign(final: FinalPerformance) -> int:
     """Of steps fewer are better, of returns more."""
     return -1 if final.is_return else 1
-
-
-class TaskAverage(NamedTuple):
-    """Runs of one kind on several tasks, all tasks counting alike."""
-
-    label: str  # of the groups
-    policy: str
-    tasks: int
-    runs: int
-    learnt: int | None  # of the runs; None where there was nothing to learn
-    success: Interval  # the mean over tasks of the mean over runs
-
-
-def across_tasks(sections: Sequence[Section]) -> list[TaskAverage]:
-    """Sum up what was run on more than one task."""
-    rows = []
-    for kind in KINDS:
-        groups = [
-            group
-            for section in sections
-            for group in (() if section.has_returns else section.all_groups)
-            if kind in group.finals
-        ]
-        for label in dict.fromkeys(group.label for group in groups):
-            same = [group for group in groups if group.label == label]
-            finals = [group.finals[kind] for group in same]
-            if len(finals) > 1:
-                runs = sum(len(final.shares) for final in finals)
-                learnt = None if same[0].is_reference else sum(final.learnt for final in finals)
-                success = mean_share(*(final.shares for final in finals))
-                rows.append(TaskAverage(label, kind, len(finals), runs, learnt, success))
-    return rows

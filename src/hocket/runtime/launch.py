@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hocket.errors import FormatError, SettingsError, known_names
-from hocket.files import MEGABYTE, exists, read_text
+from hocket.files import MEGABYTE, exists, make_folder, read_text
 from hocket.machine.decomposition import Control
 from hocket.runtime.actions import Actions, load_actions, save_actions
 from hocket.runtime.log import read_log
@@ -170,10 +170,7 @@ def _names(task: Task, agent: str | None, peers: str | Path | None) -> list[str]
 
 def _resumed(settings: RunSettings, folder: Path) -> tuple[RunSettings, bool]:
     """Make a folder for a new run, or take up the one that is in it; say whether it is new."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FormatError(f"cannot be made: {error.strerror or error}", path=folder) from None
+    make_folder(folder)
     if not exists(folder / "run.json"):
         if any(folder.iterdir()):
             raise FormatError("is not empty, and has no run in it", path=folder)

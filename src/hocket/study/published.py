@@ -35,17 +35,17 @@ class Published:
         return {"source": self.source, "notes": list(self.notes), "levels": known}
 
 
-def published_from(value: object, where: str = "published") -> Published:
+def published_from(value: object) -> Published:
     """Read published levels from a study's file, or from what a folder says of a study."""
-    table = as_table(value, where)
-    check_keys(table, ("source", "notes", "levels"), f"{where}.")
+    table = as_table(value, "published")
+    check_keys(table, ("source", "notes", "levels"), "published.")
     rows = table.get("levels")
     if not isinstance(rows, list) or not rows:
-        raise FormatError("must be tables: [[published.levels]]", where=f"{where}.levels")
-    places = [f"{where}.levels[{number}]" for number in range(1, len(rows) + 1)]
+        raise FormatError("must be tables: [[published.levels]]", where="published.levels")
+    places = [f"published.levels[{number}]" for number in range(1, len(rows) + 1)]
     levels = dict(_level_from(as_table(row, place), place) for row, place in zip(rows, places, strict=True))
-    notes = as_texts(table["notes"], f"{where}.notes") if "notes" in table else ()
-    return Published(as_text(table.get("source"), f"{where}.source"), levels, tuple(notes))
+    notes = as_texts(table["notes"], "published.notes") if "notes" in table else ()
+    return Published(as_text(table.get("source"), "published.source"), levels, tuple(notes))
 
 
 def _level_from(row: Document, where: str) -> tuple[tuple[str, str], Level]:

@@ -24,13 +24,13 @@ from hocket.study.records import Record, TestSummary, record_of
 from hocket.study.store import (
     Results,
     SceneSource,
+    add_runs,
     claimed,
     curves_path,
     keep_about,
     keep_records,
     keep_task,
     load_results,
-    sum_up,
 )
 from hocket.study.study import JobGroup, Study
 from hocket.study.testing import play_tests
@@ -232,9 +232,5 @@ def save_runs(task: Task | str | Path | ForeignWorld, runs: Sequence[Run], folde
         test: Callable[[Policy], TestSummary] = partial(play_tests, loaded, compile_task(loaded))
     else:
         world, test = task.scene, task.test
-    with claimed(folder) as store:
-        keep_task(store, world)
-        kept = ((record_of(run, test(run.policy)), run.policy.packed(), pack_world(run)) for run in runs)
-        keep_records(store, kept)
-        sum_up(store, load_results(store).records)
-        return load_results(store)
+    kept = ((record_of(run, test(run.policy)), run.policy.packed(), pack_world(run)) for run in runs)
+    return add_runs(folder, kept, [world])

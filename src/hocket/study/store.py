@@ -23,7 +23,17 @@ from typing import Protocol, TypeVar, cast
 
 from hocket.background import in_pieces
 from hocket.errors import FormatError, HocketError, printable, tell_parser_error
-from hocket.files import MEGABYTE, exists, listed, locked, read_text, remove_unfinished, write_many, write_whole
+from hocket.files import (
+    MEGABYTE,
+    exists,
+    listed,
+    locked,
+    make_folder,
+    read_text,
+    remove_unfinished,
+    write_many,
+    write_whole,
+)
 from hocket.learn.catalogue import shapes_on
 from hocket.learn.policies import Policy, Run, load_policy
 from hocket.learn.world import WorldModel
@@ -103,13 +113,9 @@ class SceneSource(Protocol):
 
 def open_store(folder: str | Path) -> Path:
     """Make a folder for runs, or take one that is there."""
-    folder = Path(folder)
-    try:
-        for name in FOLDERS:
-            (folder / name).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FormatError(f"cannot be made: {error.strerror or error}", path=folder) from None
-    return folder
+    for name in FOLDERS:
+        make_folder(Path(folder) / name)
+    return Path(folder)
 
 
 @contextmanager
@@ -159,10 +165,17 @@ def save_records(folder: str | Path, records: Iterable[Record], worlds: Iterable
 
     A record names the task or the world that it belongs to by its digest.
     """
+    return add_runs(folder, ((record,) for record in records), worlds)
+
+
+def add_runs(
+    folder: str | Path, runs: Iterable[tuple[Record, *tuple[bytes | None, ...]]], worlds: Iterable[Task | SceneSource]
+) -> Results:
+    """Add finished runs and what they learnt, with their tasks or worlds, to a folder; return all that it holds."""
     with claimed(folder) as store:
         for world in worlds:
             keep_task(store, world)
-        keep_records(store, ((record, None) for record in records))
+        keep_records(store, runs)
         sum_up(store, load_results(store).records)
         return load_results(store)
 

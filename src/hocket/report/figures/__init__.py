@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hocket.draw.graphviz import FORMATS
 from hocket.errors import FormatError
+from hocket.files import make_folder
 from hocket.learn.catalogue import learners_with_input
 from hocket.learn.learner import PolicyInput
 from hocket.report.figures.curves import draw_curves, draw_learning_times, has_tests
@@ -32,11 +33,7 @@ def draw_figures(
     if wrong:
         known = ", ".join(suffix[1:] for suffix in FORMATS)
         raise FormatError(f"a figure's format must be one of {known}, got {wrong[0]!r}")
-    folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FormatError(f"cannot be made: {error.strerror or error}", path=folder) from None
+    folder = make_folder(Path(folder))
     if not isinstance(what, Summary):
         what = as_results(what)
     summary = what if isinstance(what, Summary) else summarize(what)

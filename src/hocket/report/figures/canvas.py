@@ -16,10 +16,11 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 from matplotlib.ft2font import FT2Font
 
-from hocket.draw.graphviz import FORMATS
+from hocket.draw.graphviz import require_format
 from hocket.draw.palette import LINE_COLORS
-from hocket.errors import FormatError, printable
+from hocket.errors import printable
 from hocket.files import write_whole
+from hocket.report.answer import ranged
 from hocket.report.summary import RunGroup, line_numbers
 
 FONT = "DejaVu Sans"  # which comes with matplotlib
@@ -92,11 +93,7 @@ def look() -> Iterator[None]:
 
 def write_figure(path: str | Path, make: Callable[[], Figure]) -> None:
     """Make a figure and write it into a file whose suffix says the format; the same figure gives the same bytes."""
-    path = Path(path)
-    form = path.suffix.lower()
-    if form not in FORMATS:
-        raise FormatError(f"a figure's suffix must be one of {', '.join(FORMATS)}, got {form!r}", path=path)
-    write_whole(path, render(make, form))
+    write_whole(Path(path), render(make, require_format(path)))
 
 
 def render(make: Callable[[], Figure], form: str = ".svg") -> bytes:
@@ -119,10 +116,7 @@ def strokes(groups: Sequence[RunGroup]) -> list[Stroke]:
 
 def count_runs(groups: Iterable[RunGroup]) -> str:
     """Say how many runs groups have."""
-    numbers = sorted({len(group.seeds) for group in groups})
-    if numbers == [1]:
-        return "1 run"
-    return f"{numbers[0]} to {numbers[-1]} runs" if len(numbers) > 1 else f"{numbers[0]} runs"
+    return ranged([len(group.seeds) for group in groups], "run")
 
 
 def literal(text: str, longest: int = LONGEST_NAME) -> str:

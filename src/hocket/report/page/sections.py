@@ -9,13 +9,14 @@ from hocket.draw.geometry import Point
 from hocket.draw.markup import Html, join, tag
 from hocket.draw.scene import Scene
 from hocket.learn.catalogue import LEARNERS
-from hocket.report.answer import GREEDY, SOFTMAX, answer, comparison_with_published, counted, runs_in_words
+from hocket.report.answer import GREEDY, SOFTMAX, answer, comparison_with_published, runs_in_words
 from hocket.report.page.overview import overview
 from hocket.report.page.settings import settings_and_data
 from hocket.report.page.standings import bounds, comparisons, published_table, statistics
 from hocket.report.performance import LAST_TESTS
 from hocket.report.summary import Section, Summary
 from hocket.study.records import slug
+from hocket.texts import counted
 
 # The study.
 

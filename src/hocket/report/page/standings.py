@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from hocket.draw.markup import Html, join, tag
 from hocket.evaluation.bounds import Bounds
-from hocket.report.answer import ranged
+from hocket.report.answer import across_tasks, ranged
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, FinalPerformance
-from hocket.report.summary import GroupComparison, LevelComparison, RunGroup, Section, across_tasks
+from hocket.report.summary import GroupComparison, LevelComparison, RunGroup, Section
 from hocket.statistics import FEWEST_RUNS, Comparison, Interval
 from hocket.study.published import Published
 from hocket.study.records import KINDS
