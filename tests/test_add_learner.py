@@ -121,7 +121,7 @@ def test_it_trains_and_learns_what_a_cell_can_tell():
     assert [finals(run) for run in runs] == [[3, 3, 3], [3, 3, 3]]
     (one,) = hk.train(meeting(), "blind", seeds=[1], steps=5_000, settings=SLOW, threads=1)
     np.testing.assert_array_equal(one.policy.arrays["q"], runs[1].policy.arrays["q"])
-    assert one.trials == runs[1].trials
+    assert one.all_tests == runs[1].all_tests
 
 
 @pytest.mark.usefixtures("_added")
@@ -257,7 +257,9 @@ def run_python(code: str, *folders: Path) -> subprocess.CompletedProcess[str]:
 
 def test_an_installed_package_brings_its_learner(tmp_path):
     install(tmp_path, "LEARNER")
-    train = "(run,) = hk.train('rendezvous-2', 'still', seeds=1, steps=2_000); print(run.learner, len(run.trials) > 0)"
+    train = (
+        "(run,) = hk.train('rendezvous-2', 'still', seeds=1, steps=2_000); print(run.learner, len(run.all_tests) > 0)"
+    )
     done = run_python(f"import hocket as hk; print(*hk.LEARNERS); {train}", tmp_path)
     assert done.stdout.splitlines() == [" ".join([*LEARNERS, "still"]), "still True"]
     listed = run_python("from hocket.cli.main import run; run(['learners'])", tmp_path)

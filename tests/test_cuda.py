@@ -44,7 +44,7 @@ def assert_same(here, there):
     assert [run.seed for run in here] == [run.seed for run in there]
     for one, other in zip(here, there, strict=True):
         assert one.steps == other.steps and one.settings == other.settings
-        assert tuple(one.trials) == tuple(other.trials)
+        assert tuple(one.all_tests) == tuple(other.all_tests)
         assert one.policy.arrays.keys() == other.policy.arrays.keys()
         for name, array in one.policy.arrays.items():
             np.testing.assert_array_equal(array, other.policy.arrays[name])
@@ -244,7 +244,7 @@ def test_training_that_is_told_to_stop_says_how_far_it_got():
         meeting(), "dqprm", seeds=3, steps=10**6, device="cuda", progress=progress, stop=stop, settings=BRIEF
     )
     assert [run.steps for run in runs] == [sum(told) // 6] * 3
-    assert all(len(run.trials) == run.steps // 60 * 4 for run in runs)
+    assert all(len(run.all_tests) == run.steps // 60 * 4 for run in runs)
 
 
 def test_no_room_on_the_device_is_a_sentence(monkeypatch):
@@ -316,13 +316,13 @@ def test_a_sweep_from_the_command_line_has_curves_quartiles_and_a_report(hocket,
 def test_trials_of_a_table_are_those_of_a_list():
     here, there = both(meeting(), "dqprm", seeds=1, steps=120)
     listed, table = here[0], there[0]
-    assert table.trials[-1] == listed.trials[-1] and table.trials[1:6:2] == listed.trials[1:6:2]
+    assert table.all_tests[-1] == listed.all_tests[-1] and table.all_tests[1:6:2] == listed.all_tests[1:6:2]
     for kind in ("softmax", "greedy"):
         for one, other in zip(listed.tests(kind)[:3], table.tests(kind)[:3], strict=True):
             np.testing.assert_array_equal(one, other)
             assert one.dtype == other.dtype
     with pytest.raises(IndexError):
-        table.trials[len(table.trials)]
+        table.all_tests[len(table.all_tests)]
 
 
 def test_the_command_line_trains_on_the_device(hocket, tmp_path):

@@ -241,7 +241,7 @@ def test_the_fewest_joint_steps_are_those_of_a_search_by_definition():
     task = bell_tower(slip=0.0)
     assert fewest_steps(joint_space(compile_task(task))) == fewest_by_search(task) == 5
     (run,) = hk.train(task, "optimal-team", seeds=1, steps=1_000)
-    assert run.trials[-1].test_steps == 5
+    assert run.all_tests[-1].test_steps == 5
 
 
 @pytest.mark.parametrize("learner", ["cqrm", "sweep", "optimal", "optimal-team"])
@@ -249,7 +249,7 @@ def test_learners_find_the_shortest_way_with_edges(learner):
     task = doorbell()
     runs = hk.train(task, learner, seeds=2, steps=4_000, settings={"max_episode_steps": 60})
     assert fewest_steps(joint_space(compile_task(task))) == 4
-    assert all(min(trial.test_steps for trial in run.trials) == 4 for run in runs)
+    assert all(min(trial.test_steps for trial in run.all_tests) == 4 for run in runs)
 
 
 def test_exact_values_are_those_of_episodes_in_plain_python():

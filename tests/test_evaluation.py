@@ -322,7 +322,7 @@ def test_arrays_that_do_not_fit_the_task_are_refused(trained):
 
 def test_a_test_episode_tells_when_each_agent_was_done_and_each_event_happened(trained):
     task, runs = trained
-    last = [trial for trial in runs[0].trials if trial.success][-1]
+    last = [trial for trial in runs[0].all_tests if trial.success][-1]
     times = dict(zip(task.events, last.event_time, strict=True))
     assert last.finish == (times["g1"], times["g2"])
     assert max(times["r1"], times["r2"]) <= times["r"] < min(last.finish)

@@ -75,7 +75,7 @@ def greedy_tests(task: hk.Task, learner: str, steps: int, seeds=(0, 1, 2), **cha
 
 def assert_same(one: Run, other: Run) -> None:
     """Require the same tests and the same arrays, to the last bit."""
-    assert one.seed == other.seed and one.trials == other.trials
+    assert one.seed == other.seed and one.all_tests == other.all_tests
     assert one.policy.arrays.keys() == other.policy.arrays.keys()
     for name, array in one.policy.arrays.items():
         np.testing.assert_array_equal(array, other.policy.arrays[name], strict=True)
@@ -101,7 +101,7 @@ def some_runs(learner: str, seeds, threads: int = 1, **changes) -> dict[int, Run
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_a_seed_gives_the_same_run_whichever_other_seeds_run_beside_it(learner):
     alone = some_runs(learner, [3])[3]
-    assert len(alone.trials) == 10 and alone.steps == 2_500
+    assert len(alone.all_tests) == 10 and alone.steps == 2_500
     for seeds in ([1, 2, 3], [3, 1], [3, 3], 5, range(4)):
         runs = some_runs(learner, seeds)
         assert_same(runs[3], alone)
@@ -139,8 +139,8 @@ def test_training_may_be_cut_into_pieces_of_any_length(learner):
 @pytest.mark.parametrize("learner", ["dqprm", "cqrm", "iql", "hil", "sweep"])
 def test_tests_leave_what_is_learnt_alone(learner):
     without, with_many = (some_runs(learner, [2], test_episodes=episodes)[2] for episodes in (0, 20))
-    assert len(with_many.trials) == 5 * 2 * 20
-    assert_same(replace(with_many, trials=()), without)
+    assert len(with_many.all_tests) == 5 * 2 * 20
+    assert_same(replace(with_many, all_tests=()), without)
 
 
 @pytest.mark.parametrize("learner", ["dqprm", "cqrm", "iql", "hil", "sweep"])
@@ -151,17 +151,17 @@ def test_different_seeds_learn_differently(learner):
 
 def test_tests_come_when_they_should_and_are_counted_as_they_should():
     (run,) = learn(corridor(3), "dqprm", 2_500, [0], test_every=1_000, test_episodes=2, max_episode_steps=50)
-    assert [(trial.step, trial.policy) for trial in run.trials] == [
+    assert [(trial.step, trial.policy) for trial in run.all_tests] == [
         (step, policy) for step in (1_000, 2_000) for policy in ("softmax", "softmax", "greedy", "greedy")
     ]
     steps, taken = run.curve("greedy")
     assert steps.tolist() == [1_000, 1_000, 2_000, 2_000] and taken.tolist() == [2, 2, 2, 2]
-    assert all(trial.success for trial in run.trials)
+    assert all(trial.success for trial in run.all_tests)
 
 
 def test_a_test_that_fails_counts_as_the_most_steps():
     (run,) = learn(gatehouse(), "dqprm", 10, [0], test_every=10, max_episode_steps=6)  # it takes 7
-    assert {(trial.test_steps, trial.success) for trial in run.trials} == {(6, False)}
+    assert {(trial.test_steps, trial.success) for trial in run.all_tests} == {(6, False)}
 
 
 def test_progress_is_told_of_every_step_of_every_agent():
@@ -1018,7 +1018,7 @@ def test_a_policy_is_never_unpickled(name, tmp_path):
 @pytest.mark.parametrize(("name", "most"), [("buttons", 45), ("rendezvous-2", 35)])
 def test_dqprm_is_good_after_thirty_thousand_steps(name, most):
     for run in learn(hk.load_task(name), "dqprm", 30_000, range(3)):
-        last = [trial for trial in run.trials if trial.policy == "softmax"][-10:]
+        last = [trial for trial in run.all_tests if trial.policy == "softmax"][-10:]
         assert np.median([trial.test_steps for trial in last]) < most
         assert all(trial.success for trial in last)
 

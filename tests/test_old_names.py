@@ -29,6 +29,8 @@ def test_old_arguments_of_train_warn_and_do_the_same():
     assert [run.settings for run in old] == [run.settings for run in runs]
     assert [run.curve()[1].tolist() for run in old] == [run.curve()[1].tolist() for run in runs]
     assert [bool(run.policy.arrays) for run in old] == [True, False]
+    with pytest.warns(DeprecationWarning, match="use Run.all_tests"):
+        assert old[0].trials is old[0].all_tests
 
 
 @pytest.mark.parametrize(

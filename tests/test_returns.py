@@ -70,15 +70,15 @@ def test_what_a_team_earns_in_a_test_is_what_the_team_machine_pays(learner, worl
         team, local = replayed(task, record.action[: EPISODE if taken < 0 else taken], 6, number)
         assert player.returns.tolist() == pytest.approx(list(local.values()))
         assert player.returns.sum() == pytest.approx(team)
-    assert all(len(test.returns) == len(task.agents) for test in run.trials)
+    assert all(len(test.returns) == len(task.agents) for test in run.all_tests)
     assert run.tests("greedy").returns.tolist() == pytest.approx(
-        [sum(test.returns) for test in run.trials if test.policy == "greedy"]
+        [sum(test.returns) for test in run.all_tests if test.policy == "greedy"]
     )
 
 
 def test_tests_of_a_task_that_rewards_completion_have_no_returns():
     (run,) = hk.train(meeting(), "dqprm", [0], 100, {"test_every": 50}, threads=1)
-    assert run.tests().returns is None and run.trials[0].returns == ()
+    assert run.tests().returns is None and run.all_tests[0].returns == ()
 
 
 def random_rewards(rng: Random) -> hk.Task:

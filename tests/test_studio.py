@@ -704,7 +704,7 @@ def test_training_tells_its_tests_and_leaves_a_report_and_teammates(client):
     tests = [own for own in told if "tests" in own]
     assert [own["step"] for own in tests] == [2_000, 4_000, 6_000, 8_000]
     runs = hk.train(hk.rendezvous(2), "dqprm", seeds=2, steps=8_000, settings={"test_every": 2_000})
-    trials = [trial for run in runs for trial in run.trials if trial.step == 8_000]
+    trials = [trial for run in runs for trial in run.all_tests if trial.step == 8_000]
     assert tests[-1]["tests"] == [[trial.policy, trial.test_steps, trial.success] for trial in trials]
     report = client.get(f"/report/{name}/1")
     assert "Episode replay" in report.text and "sandbox allow-scripts" in report.headers["content-security-policy"]
@@ -740,7 +740,7 @@ def test_training_stops_and_goes_on_as_if_it_had_not(client):
     steps = [own["step"] for own in told if "tests" in own]
     assert steps == [1_000 * number for number in range(1, 401)]
     (run,) = hk.train(hk.rendezvous(2), "dqprm", seeds=1, steps=400_000)
-    last = [[trial.policy, trial.test_steps, trial.success] for trial in run.trials if trial.step == 400_000]
+    last = [[trial.policy, trial.test_steps, trial.success] for trial in run.all_tests if trial.step == 400_000]
     assert [own for own in told if "tests" in own][-1]["tests"] == last
 
 

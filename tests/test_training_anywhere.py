@@ -92,7 +92,7 @@ def test_a_team_learns_to_complete_its_task_in_a_world_that_is_not_hockets(kind,
     tests = run.tests("greedy")
     assert tests.step.tolist() == [500 * number for number in range(1, 9)]
     assert tests.success[-2:].all() and tests.test_steps[-1] == 4 + 2  # to both ends, and back to the middle
-    assert run.trials[-1].finish == (6, 6)
+    assert run.all_tests[-1].finish == (6, 6)
     results = hk.save_runs(env, [run], tmp_path)
     (evaluation,) = hk.evaluate(env, tmp_path, episodes=3)
     assert evaluation.success.value == 1.0 and evaluation.mean_steps == 6
@@ -325,14 +325,14 @@ def test_a_label_that_fails_in_training_is_named_and_finished_runs_are_kept():
         return here(step)
 
     env = team(label=label)
-    first = len(hk.train(env, seeds=1, steps=300, settings={**SETTINGS, "test_every": 300})[0].trials)
+    first = len(hk.train(env, seeds=1, steps=300, settings={**SETTINGS, "test_every": 300})[0].all_tests)
     calls, failures["left"] = -failures["left"], 0
     failures["left"] = calls + 50  # in the second of two runs
     with pytest.raises(
         hk.errors.TrainingError, match=r"^seed 1, training step .*: step \d+: .*KeyError: 'sensor'"
     ) as caught:
         hk.train(env, seeds=2, steps=300, settings={**SETTINGS, "test_every": 300})
-    assert [run.seed for run in caught.value.runs] == [0] and len(caught.value.runs[0].trials) == first
+    assert [run.seed for run in caught.value.runs] == [0] and len(caught.value.runs[0].all_tests) == first
 
 
 def test_what_a_folder_has_is_not_trained_again(tmp_path):

@@ -28,11 +28,11 @@ class Ask:
     knows: Annotated[Words, option("AGENT=EVENT,...")] = ()
     """An agent's local event set."""
     task: Annotated[MaybeText, option("TASK")] = None
-    """Take the local event sets from a task, whose machine is not looked at."""
+    """Take the local event sets from a task; its machine is not used."""
     log: Annotated[MaybePath, option("LOG")] = None
     """Demonstrations to begin with, as `hocket infer` reads them."""
     trials: Number = TRIALS
-    """Random attempts in a row that have to agree before it ends."""
+    """Number of random attempts in a row that must agree with what was learnt before it ends."""
     out: Annotated[MaybePath, option("FILE", "-o")] = None
     """Write the machine that was learnt, or draw it, as `hocket infer` does."""
     json: Flag = False

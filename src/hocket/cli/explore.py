@@ -32,23 +32,23 @@ class Explore(RunOptions):
     """Learn the machine of a task, which is hidden, by experiments on its map; then train with what was learnt."""
 
     target: Annotated[Positional[str], option("TASK")]
-    """A built-in name (buttons, rendezvous-3) or a file. Its machine answers experiments and is not looked at."""
+    """A built-in name (buttons, rendezvous-3) or a file. Its machine is hidden and only answers experiments."""
     log: Annotated[MaybePath, option("LOG")] = None
     """Demonstrations to begin with, as `hocket infer` reads them."""
     trials: Number = TRIALS
-    """Random attempts in a row that have to agree before exploring ends."""
+    """Number of random attempts in a row that must agree with what was learnt before exploring ends."""
     most_steps: Number = STEPS
-    """Steps of the team after which exploring ends in any case."""
+    """Step limit of exploring, in steps of the team."""
     seed: Number = 0
-    """Of slips and random attempts."""
+    """Random seed of slips and attempts."""
     only: Flag = False
     """Do not train."""
     learner: Annotated[str, option("LEARNER")] = DEFAULT_LEARNER
-    """Who trains with the machine, the one that was learnt and, to compare, the true one."""
+    """The learner that trains, with the machine that was learnt and, for comparison, with the true one."""
     seeds: Number = 10
     """Number of training runs, each with its own seed."""
     steps: MaybeNumber = None
-    """Training steps per run (default: as many as the learner asks for)."""
+    """Training steps per run (default: the learner's)."""
     save: Annotated[MaybePath, option("FILE")] = None
     """Write the task with the machine that was learnt (.toml, .json)."""
 

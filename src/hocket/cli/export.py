@@ -24,13 +24,13 @@ class ExportTeam:
     output: Annotated[Path, option("FILE", "-o")]
     """The file to write. Of .tra, .lab and .sta all three are written."""
     learner: Annotated[MaybeText, option("NAME")] = None
-    """The learner whose policy is taken, if not the first."""
+    """The learner whose policy is exported (default: the first)."""
     seed: MaybeNumber = None
-    """The seed whose policy is taken, if not the first."""
+    """The seed whose policy is exported (default: the first)."""
     softmax: Flag = False
     """Sample from the softmax policy instead of taking the greedy action."""
     event: Annotated[Words, option("EVENT")] = ()
-    """Events that states tell of; without it, all events."""
+    """Events that are labels of states (default: all)."""
     json: Flag = False
     """Print one JSON object."""
 

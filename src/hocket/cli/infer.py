@@ -43,7 +43,7 @@ class Infer:
     control: Annotated[Words, option("EVENT=AGENT,...")] = ()
     """The agents that control an event; with this alone, the cheapest local event sets are found first."""
     task: Annotated[MaybeText, option("TASK")] = None
-    """Take local event sets and control from a task, whose machine is not looked at."""
+    """Take local event sets and control from a task; its machine is not used."""
     observed: Annotated[Observed | None, option("SHOWN")] = None
     """What the log shows: all attempts, reward only, or effective events only; needed without a column accepted."""
     outcome: Annotated[MaybeText, option("NAME[=VALUE]")] = None

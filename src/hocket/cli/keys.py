@@ -15,14 +15,14 @@ from hocket.errors import SettingsError
 
 @dataclass(frozen=True)
 class Keys:
-    """Make an authority and a certificate for each agent of a task, and for its world, so that nobody else may join."""
+    """Make a certificate authority, and certificates for the agents of a task and for its world: only they may join."""
 
     target: Annotated[Positional[str], option("TASK")]
     """A built-in name or a file."""
     out: Annotated[Path, option("FOLDER")] = Path("keys")
-    """Where they go; what is there already stays."""
+    """Output folder. Keys that are already there are kept."""
     days: Number = 365
-    """How long they are valid."""
+    """Number of days for which they are valid."""
     json: Flag = False
     """Print one JSON object."""
 

@@ -20,32 +20,32 @@ from hocket.errors import SettingsError
 
 @dataclass(frozen=True)
 class RunTeam:
-    """Run a trained team as processes: every agent its own, with a world, on a network, through crashes."""
+    """Run a trained team as processes, one for each agent and one for the world; those that die are started again."""
 
     target: Annotated[Positional[str], option("TASK")]
     """A built-in name (buttons, rendezvous-3) or a file."""
     policies: Annotated[str, option("FOLDER")] = ""
     """A folder of runs, of which the first one's greedy policy is played."""
     out: Annotated[str, option("FOLDER")] = ""
-    """Where the logs go; a run that was stopped there goes on. By default a new folder under runs/."""
+    """Folder of the logs (default: a new one under runs/). A run that was stopped there is continued."""
     agent: Annotated[MaybeText, option("NAME")] = None
-    """Run this agent (or the world) alone; the others are elsewhere."""
+    """Run only this agent (or the world); the others run on other machines."""
     peers: Annotated[MaybeText, option("FILE")] = None
-    """Where the agents of a run are: run = "name", world = "HOST:PORT", keys = "FOLDER", [agents] A1 = "HOST:PORT"."""
+    """File of addresses: run = "name", world = "HOST:PORT", keys = "FOLDER", [agents] A1 = "HOST:PORT"."""
     agree: Flag = False
-    """Where events must not be heard late, let those agree on them who have to."""
+    """If events must not be heard late, let the agents agree on them that `hocket check --delays` names."""
     pace: Annotated[float, option("N")] = 10.0
     """Steps a second."""
     steps: Number = 1_000
-    """Steps of each agent after which a team that has not completed its task ends."""
+    """Step limit: the steps of each agent after which the run ends."""
     durability: Annotated[Literal["full", "none"], option()] = "full"
-    """Whether a log entry is on the disk before anybody is told of it; none is for play."""
+    """full: a log entry is on disk before other agents are told of it; none: not, for demonstrations."""
     insecure: Flag = False
-    """Let plain TCP leave this machine."""
+    """Allow unencrypted connections to other machines."""
     loss: Annotated[float, option("P")] = 0.0
-    """Lose this share of all messages, to see what happens."""
+    """Share of messages that are dropped on purpose, for tests."""
     seed: Number = 0
-    """Of slips."""
+    """Random seed of slips."""
     json: Flag = False
     """Print one JSON object."""
 

@@ -18,16 +18,16 @@ FAULTS = "loss,duplication,reordering,delay,partition,kill,freeze"
 
 @dataclass(frozen=True)
 class Simulate:
-    """Run a team's protocol on a simulated network that loses, delays and doubles, with agents that are killed."""
+    """Run a team's protocol on a simulated network that loses, delays and duplicates messages, with agents that die."""
 
     target: Annotated[Positional[str], option("TASK")]
     """A built-in name (buttons, rendezvous-3) or a file."""
     schedules: Number = 10_000
-    """How many schedules of faults, one for each seed."""
+    """Number of schedules of faults, one for each seed."""
     faults: Annotated[str, option("FAULT,...")] = FAULTS
-    """What goes wrong."""
+    """Faults to inject."""
     seed: Number = 0
-    """Of the first schedule."""
+    """Seed of the first schedule."""
     json: Flag = False
     """Print one JSON object."""
 

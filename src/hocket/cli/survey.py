@@ -25,9 +25,9 @@ class SurveyMap:
     draw: Annotated[MaybePath, option("FILE")] = None
     """Draw what is known of the map (.svg, .png, .pdf)."""
     tries: Number = 4
-    """How often each move has to be tried. Where moves never slip, 1 is enough."""
+    """How often each move has to be tried; 1 is enough if moves never slip."""
     seed: Number = 0
-    """Of slips."""
+    """Random seed of slips."""
     json: Flag = False
     """Print one JSON object."""
 

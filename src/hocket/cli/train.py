@@ -30,7 +30,7 @@ class Train(TrackedOptions):
     settings: Annotated[MaybeText, option("NAME")] = None
     """Named settings instead of the defaults: paper."""
     world: Annotated[MaybePath, option("FOLDER")] = None
-    """Begin with what runs in this folder have learnt of the same map; then --steps 0 plans without a step."""
+    """Begin with what the runs in this folder have learnt of the same map; then --steps 0 plans without training."""
     set: Annotated[Words, option("NAME=VALUE,...")] = ()
     """A setting, such as sync_probability=1. Several values give several groups of runs."""
 

@@ -1,4 +1,4 @@
-"""How good is a team, as far as episodes can tell: shares with their limits, and the bounds of Theorem 3."""
+"""Success rates and returns of a team in test episodes, with confidence limits, and the bounds of Theorem 3."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Returns:
 
 @dataclass(frozen=True)
 class Evaluation(Bounds):
-    """What test episodes show of a team: success with its bounds, and steps, of which a failure counts as the most.
+    """What test episodes show of a team: success with its bounds, and steps; a failure counts as the step limit.
 
     Where a task has rewards, also what the team earned.
     """
@@ -52,7 +52,7 @@ class Evaluation(Bounds):
 
 
 def team_bounds(values: Sequence[float]) -> tuple[float, float]:
-    """Bound a team's success by its agents' own (Theorem 3): at least one less all failures, at most the least.
+    """Bound a team's success by that of its agents (Theorem 3): max(0, sum of V_i - (N - 1)) and min V_i.
 
     >>> team_bounds([0.75, 0.5])
     (0.25, 0.5)

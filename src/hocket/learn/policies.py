@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -138,7 +139,7 @@ def _read_arrays(
 class Run:
     """One seed of a learner on a task: its tests, and what it learnt."""
 
-    trials: TestTable
+    all_tests: TestTable  # every test episode, of softmax and greedy policies
     policy: Policy
     settings: Settings
     steps: int
@@ -155,7 +156,13 @@ class Run:
 
     def tests(self, policy: str = "softmax") -> TestEpisodes:
         """List the tests of one kind of policy."""
-        return self.trials.columns(policy)
+        return self.all_tests.columns(policy)
+
+    @property
+    def trials(self) -> TestTable:
+        """The old name of `all_tests`."""
+        warnings.warn("Run.trials is deprecated: use Run.all_tests", DeprecationWarning, stacklevel=2)
+        return self.all_tests
 
     def curve(self, policy: str = "softmax") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the training steps at which tests were made, and the steps that each took."""

@@ -1,4 +1,4 @@
-"""What the settings of all learners have in common, with the paper's values as defaults; checked when they are made."""
+"""Settings that learners share, with the paper's values as defaults; they are checked when they are made."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def world_setting() -> str:
 
 
 def declared(kind: type[Settings]) -> dict[str, Setting]:
-    """List what the settings of a learner are, by their names; those that it does not use are none of its own.
+    """List the settings of a learner by name, without those that it does not use.
 
     >>> declared(Settings)["discount"].most
     1
@@ -139,7 +139,7 @@ def describe_settings(kind: type[Settings]) -> list[SettingInfo]:
 
 @dataclass(frozen=True)
 class Settings:
-    """What all learners have in common, but for what some of them do not use."""
+    """The settings of all learners; a learner names those that it does not use."""
 
     unused: ClassVar[frozenset[str]] = frozenset()  # fields that stay as they are; in records they are part of the key
     added: ClassVar[
@@ -215,7 +215,7 @@ class SimulatedSettings(Settings):
         0.3, "probability that simulated teammates are ready", "per step", above=0, most=1
     )
     sync_literal: bool = setting(
-        False, "draw it also for shared events that only the agent controls, as the paper's text says"
+        False, "draw readiness also for shared events that only the agent controls, as the paper's text says"
     )
 
 
@@ -225,7 +225,7 @@ FORMER_VALUES: Mapping[str, Mapping[str, bool]] = {"team_review": {"imagined": T
 
 
 def rename_settings(settings: Mapping[str, Stored], *, warn: bool = False) -> dict[str, Stored]:
-    """Give settings that bear a former name or value today's; folders and study files written before still have those.
+    """Rename settings that have a former name or value, as older folders and study files have them.
 
     >>> rename_settings({"episode_steps": 50, "discount": 0.9, "team_review": False})
     {'max_episode_steps': 50, 'discount': 0.9, 'team_review': 'off'}

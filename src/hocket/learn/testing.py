@@ -74,7 +74,7 @@ def recording(steps: int, agents: int) -> Recording:
 
 
 class TestTable(Sequence[TestEpisode]):
-    """Test episodes as numbers, which take little room; they become trials when somebody looks at them.
+    """Test episodes as numbers, which take little room; they become objects when somebody looks at them.
 
     Of every test they have episodes by softmax and then greedy ones: 2 kinds, K episodes each.
     """

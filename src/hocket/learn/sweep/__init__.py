@@ -41,7 +41,7 @@ class SweepSettings(SimulatedSettings):
         "agents' models, or played in the world, whose steps are training steps",
         choices=("imagined", "world", "off"),
     )
-    backups: int = setting(100, "most cells that are backed up", "cells per step", least=1, most=10**6)
+    backups: int = setting(100, "maximum number of cells that are backed up", "cells per step", least=1, most=10**6)
     priority_threshold: float = setting(
         1e-3, "relative change of a value above which its predecessors are queued", least=0, most=1
     )
