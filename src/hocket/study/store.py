@@ -113,7 +113,7 @@ class SceneSource(Protocol):
 
 def open_store(folder: str | Path) -> Path:
     """Make a folder for runs, or take one that is there."""
-    for name in FOLDERS:
+    for name in ("", *FOLDERS):
         make_folder(Path(folder) / name)
     return Path(folder)
 
