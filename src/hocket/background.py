@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -12,6 +13,7 @@ from typing import TypeVar
 GLANCE = 0.1  # seconds between looks at whether to stop
 GRACE = 1.0  # seconds for work to end by itself when it should
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -66,6 +68,16 @@ def unless_stopped(work: Callable[[], Result], stop: Event) -> Result | None:
     """Do something in a thread; None, if it should stop before that is done."""
     results = list(gather([(act() for act in [work])], stop))
     return results[0] if results else None
+
+
+def in_threads(work: Callable[[Item], object], items: Sequence[Item], threads: int) -> None:
+    """Do something with each item, in so many threads; with one, here."""
+    if threads == 1:
+        for item in items:
+            work(item)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, items))
 
 
 class _End:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int32]
+Numbers = NDArray[np.integer]
 Flags = NDArray[np.bool_]
 Node = TypeVar("Node", bound=Hashable)
 Label = TypeVar("Label")
@@ -116,6 +117,22 @@ def distances_from(roots: Iterable[Node], successors: Callable[[Node], Iterable[
                 distance[end] = distance[node] + 1
                 queue.append(end)
     return distance
+
+
+def flood(
+    nodes: int, roots: NDArray[np.integer], following: Callable[[NDArray[np.integer]], NDArray[np.integer]]
+) -> Flags:
+    """Flag what can be reached from some of so many nodes, whole levels at a time; `following` lists their successors.
+
+    >>> flood(4, np.array([1]), lambda front: np.minimum(front + 1, 3)).tolist()
+    [False, True, True, True]
+    """
+    is_reached, front = np.zeros(nodes, np.bool_), np.unique(roots)
+    while len(front):
+        is_reached[front] = True
+        around = np.unique(following(front))
+        front = around[~is_reached[around]]
+    return is_reached
 
 
 def search_tree(

@@ -8,12 +8,12 @@ worse than an earlier one is not shown: the best one so far is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.background import in_threads
 from hocket.learn.learner import Arrays, Block
 from hocket.learn.settings import SimulatedSettings
 from hocket.learn.world import WorldBlock, WorldModel
@@ -127,12 +127,7 @@ class WorldReviewedBlock:
         self.threads = max(1, min(threads, len(self.seeds)))
 
     def train(self, begin: int, steps: int) -> None:
-        if self.threads == 1:
-            for seed in self.seeds:
-                seed.train(begin, steps)
-            return
-        with ThreadPoolExecutor(self.threads) as pool:
-            list(pool.map(lambda seed: seed.train(begin, steps), self.seeds))
+        in_threads(lambda seed: seed.train(begin, steps), self.seeds, self.threads)
 
     def arrays(self, index: int) -> Arrays:
         return self.seeds[index].arrays()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hocket.graphs import flood
 from hocket.inputs import whole
 from hocket.learn.moves import list_moves
 from hocket.learn.world import Ints, WorldModel, number_kept
@@ -85,12 +86,7 @@ class _Ground:
     def reached(self, starts: Iterable[int]) -> Ints:
         """List the cells that somebody can get to."""
         ends = self.end if self.slip_limit else self.end[..., :1]
-        seen, front = np.zeros(len(self.end), np.bool_), np.unique([*starts])
-        while len(front):
-            seen[front] = True
-            around = np.unique(ends[front])
-            front = around[~seen[around]]
-        return np.flatnonzero(seen)
+        return np.flatnonzero(flood(len(self.end), np.array([*starts]), lambda front: ends[front]))
 
 
 class _Tries:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.background import in_threads
 from hocket.learn.dqprm import VECTOR_LANES, DqprmSettings, kernel
 from hocket.learn.episodes import edges_of, unsigned
 from hocket.learn.kernels.primitives import LANES
@@ -73,11 +73,7 @@ class DqprmBlock:
 
     def train(self, begin: int, steps: int) -> None:
         shares = [self.groups[first :: self.threads] for first in range(self.threads)]
-        if len(shares) == 1:
-            self._train_groups(shares[0], begin, steps)
-            return
-        with ThreadPoolExecutor(len(shares)) as pool:
-            list(pool.map(lambda share: self._train_groups(share, begin, steps), shares))
+        in_threads(lambda share: self._train_groups(share, begin, steps), shares, self.threads)
 
     def _train_groups(self, groups: Sequence[range], begin: int, steps: int) -> None:
         workspace = kernel.make_workspace(self.q.shape[4])

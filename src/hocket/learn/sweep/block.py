@@ -8,7 +8,6 @@ next cell. How moves turn out (walls, slips, what a gate closes) it learns from 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from itertools import pairwise
 from operator import itemgetter
@@ -17,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.background import in_threads
 from hocket.learn.learner import Arrays, Block, machine_shapes
 from hocket.learn.moves import MoveTable, list_moves
 from hocket.learn.reviews import WorldReviewedBlock, is_reviewed, next_review
@@ -105,35 +105,20 @@ class SweepBlock:
         self.planned.clear()
         stop = begin + steps
         while begin < stop:
-            until = min(stop, next_review(begin)) if self.beliefs else stop
-            self._train(begin, until - begin)
-            if self.beliefs and until == next_review(begin):
-                for index in range(len(self.beliefs)):
-                    self._review(index, until)
+            review = next_review(begin) if self.beliefs else stop + 1
+            shared = begin - begin % SHARED_EVERY + SHARED_EVERY if self.shares else stop + 1
+            until = min(stop, review, shared)
+            parts = [(group, part) for group in self.groups for part in _shares(len(group.lanes.cell), self.threads)]
+            in_threads(partial(self._train_part, begin, until - begin), parts, self.threads)
+            for index in self.seeds if until == shared else ():
+                self.common.tries[index] = self._pool(index)
+                self._plan_common(index)
+            for index in self.seeds if until == review else ():
+                self._review(index, until)
             begin = until
 
-    def _train(self, begin: int, steps: int) -> None:
-        stop = begin + steps
-        while begin < stop:
-            shared = begin - begin % SHARED_EVERY + SHARED_EVERY
-            until = min(stop, shared) if self.shares else stop
-            self._train_apart(begin, until - begin)
-            if self.shares and until == shared:
-                for index in self.seeds:
-                    self.common.tries[index] = self._pool(index)
-                    self._plan_common(index)
-            begin = until
-
-    def _train_apart(self, begin: int, steps: int) -> None:
-        if self.threads == 1:
-            for group in self.groups:
-                self._train_part(group, range(len(group.lanes.cell)), begin, steps)
-            return
-        shares = [(group, part) for group in self.groups for part in _shares(len(group.lanes.cell), self.threads)]
-        with ThreadPoolExecutor(self.threads) as pool:
-            list(pool.map(lambda share: self._train_part(share[0], share[1], begin, steps), shares))
-
-    def _train_part(self, group: _Group, part: range, begin: int, steps: int) -> None:
+    def _train_part(self, begin: int, steps: int, lanes_of_group: tuple[_Group, range]) -> None:
+        group, part = lanes_of_group
         workspace = np.zeros(group.common.optimistic_value.shape[1])
         for lanes in [part] if not group.special else [range(lane, lane + 1) for lane in part]:
             view = group.view(lanes.start)

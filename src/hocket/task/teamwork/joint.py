@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import TaskError
+from hocket.graphs import flood
 from hocket.task.settling_arrays import settle
 from hocket.task.tables import Tables
 
@@ -101,13 +102,8 @@ def joint_space(tables: Tables, most_states: int = MOST_JOINT_STATES) -> JointSp
 def _reachable(tables: Tables, agent: int) -> Ints:
     """List the cells that an agent can get to, whichever gates are open."""
     ends = tables.next_cell[tables.world[agent]][np.unique(tables.dynamics[agent]), :, :, 0]  # [D, S, A]
-    is_reached = np.zeros(tables.cells, np.bool_)
-    front = tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]]
-    while len(front):
-        is_reached[front] = True
-        around = np.unique(ends[:, front])
-        front = around[~is_reached[around]]
-    return np.flatnonzero(is_reached)
+    starts = tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]]
+    return np.flatnonzero(flood(tables.cells, starts, lambda front: ends[:, front]))
 
 
 def _settle_all(tables: Tables, kinds: list[Ints]) -> tuple[Ints, NDArray[np.float64]]:

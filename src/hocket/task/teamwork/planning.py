@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.graphs import ranges
+from hocket.graphs import flood, ranges
 from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances
 from hocket.task.individual import IndividualTable
 
@@ -86,13 +86,13 @@ def plan_values(table: IndividualTable, discount: float, outcomes: MoveOutcomes 
 def reachable_states(table: IndividualTable) -> NDArray[np.bool_]:
     """Flag the machine states in which an agent can end a step, however its moves and its teammates turn out."""
     product = _product(table, MoveOutcomes.true(table))
-    seen = np.zeros(len(product.end), np.bool_)
-    front = table.initial * table.cells + table.starts
-    while len(front):
-        seen[front] = True
+
+    def following(front: NDArray[np.integer]) -> NDArray[np.integer]:
         arrived = np.unique(product.end[front])
-        reached = np.unique(product.target[arrived][product.chance[arrived] > 0])
-        front = reached[~seen[reached]]
+        reached: NDArray[np.integer] = product.target[arrived][product.chance[arrived] > 0]
+        return reached
+
+    seen = flood(len(product.end), table.initial * table.cells + table.starts, following)
     states: NDArray[np.bool_] = np.logical_or.reduce(seen.reshape(len(table.dynamics), -1), axis=1)
     return states
 
