@@ -8,6 +8,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from importlib.resources import files
 from io import BytesIO
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pytest
@@ -124,6 +125,27 @@ def test_a_gif_has_three_frames_for_each_step_and_ends_with_a_pause(tmp_path):
     first, last = (np.asarray(frame) for frame in (frames[0], frames[-1]))
     x, y = (np.array(episode.points[0, 0]) * film.PIXELS * 400 / max(scene.width, scene.height)).round().astype(int)
     assert (first[y - 8 : y + 8, x - 8 : x + 8] != last[y - 8 : y + 8, x - 8 : x + 8]).any()
+
+
+@pytest.mark.parametrize("suffix", [".gif", ".mp4"])
+def test_a_long_film_is_written_frame_by_frame(tmp_path, monkeypatch, suffix):
+    """At most some frames are there at a time, as a failed episode of a thousand steps has three thousand."""
+    (tmp_path / "ffmpeg").write_text('#!/bin/sh\nfor last; do :; done\n/usr/bin/wc -c > "$last"\n')
+    (tmp_path / "ffmpeg").chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    painted, most = WeakValueDictionary(), 0
+    paint = film.MapPainter.paint
+
+    def counted(self, *arguments):
+        nonlocal most
+        image = paint(self, *arguments)
+        painted[id(image)] = image
+        most = max(most, len(painted))
+        return image
+
+    monkeypatch.setattr(film.MapPainter, "paint", counted)
+    hk.draw_episode(*buttons(), tmp_path / f"episode{suffix}")
+    assert most < 8
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".gif"])

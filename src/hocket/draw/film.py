@@ -7,8 +7,10 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,28 +147,29 @@ def _gate_style(scene: Scene, episode: WatchedEpisode, steps: int) -> str:
 # As pixels.
 
 
-def frames(scene: Scene, episode: WatchedEpisode) -> Iterator[Image.Image]:
-    """Paint the frames of a film, `BETWEEN` for each step."""
+def frames(scene: Scene, episode: WatchedEpisode, begin: int = 0) -> Iterator[Image.Image]:
+    """Paint the frames of a film, `BETWEEN` for each step, from one on; thousands would not fit into memory."""
     painter = MapPainter(scene, PIXELS, MARGIN, CAPTION)
     spots, said, caption = _spots(scene, episode), dict(captions(episode)), ""
     for step, closed in enumerate(_closed(scene, episode)):
         caption = said.get(step, caption)
         here, there = spots[step], spots[min(step + 1, len(spots) - 1)]
-        for part in range(BETWEEN if step + 1 < len(spots) else 1):
+        for part in range(0 if step < begin else BETWEEN if step + 1 < len(spots) else 1):
             now = here + part / BETWEEN * (there - here)
             yield painter.paint(dict(zip(scene.agents, now.tolist(), strict=True)), closed, caption)
 
 
 def _gif(scene: Scene, episode: WatchedEpisode) -> bytes:
-    painted = list(frames(scene, episode))
-    both = Image.new("RGB", (painted[0].width, 2 * painted[0].height))  # before gates opened, and after
-    both.paste(painted[0])
-    both.paste(painted[-1], (0, painted[0].height))
+    steps = len(episode.points) - 1
+    ends = [next(frames(scene, episode, step)) for step in (0, steps)]  # before gates opened, and after
+    both = Image.new("RGB", (ends[0].width, 2 * ends[0].height))
+    for number, end in enumerate(ends):
+        both.paste(end, (0, number * end.height))
     palette = both.quantize(128)
-    first, *others = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in painted]
-    durations = [round(1000 * STEP / BETWEEN)] * len(others) + [round(1000 * STEP * PAUSE)]
+    drawn = (frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames(scene, episode))
+    durations = [round(1000 * STEP / BETWEEN)] * (steps * BETWEEN) + [round(1000 * STEP * PAUSE)]
     buffer = io.BytesIO()
-    first.save(buffer, "GIF", save_all=True, append_images=others, duration=durations, loop=0)
+    next(drawn).save(buffer, "GIF", save_all=True, append_images=drawn, duration=durations, loop=0)
     return buffer.getvalue()
 
 
@@ -174,16 +177,21 @@ def _mp4(scene: Scene, episode: WatchedEpisode) -> bytes:
     ffmpeg = shutil.which("ffmpeg")
     if ffmpeg is None:
         raise SettingsError("an .mp4 needs ffmpeg, which is not installed; .gif and .svg do without")
-    painted = list(frames(scene, episode))
-    painted += [painted[-1]] * (PAUSE * BETWEEN)
-    width, height = (side - side % 2 for side in painted[0].size)  # what all players show
+    last = next(frames(scene, episode, len(episode.points) - 1))
+    width, height = (side - side % 2 for side in last.size)  # what all players show
     with tempfile.TemporaryDirectory() as folder:
-        film = Path(folder, "film.mp4")
+        film, errors = Path(folder, "film.mp4"), Path(folder, "errors")
         reads = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {BETWEEN / STEP:g} -i -".split()
         command = [ffmpeg, "-v", "error", *reads, "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(film)]
-        pixels = b"".join(frame.crop((0, 0, width, height)).tobytes() for frame in painted)
-        done = subprocess.run(command, input=pixels, capture_output=True, check=False)
-        if done.returncode or not film.exists():
-            said = (done.stderr.decode(errors="replace").strip() or "it wrote nothing").splitlines()[-1]
-            raise SettingsError(f"ffmpeg could not make the film: {said}")
+        with (
+            suppress(BrokenPipeError),  # it says itself why it reads no more
+            errors.open("wb") as said,
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said) as process,
+            cast(BinaryIO, process.stdin) as pixels,
+        ):
+            for frame in chain(frames(scene, episode), repeat(last, PAUSE * BETWEEN)):
+                pixels.write(frame.crop((0, 0, width, height)).tobytes())
+        if process.returncode or not film.exists():
+            why = errors.read_text(errors="replace").strip() or "it wrote nothing"
+            raise SettingsError(f"ffmpeg could not make the film: {why.splitlines()[-1]}")
         return film.read_bytes()
