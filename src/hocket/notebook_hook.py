@@ -1,7 +1,7 @@
 """How values show themselves in a notebook.
 
-This is the one arrow that points to a later room: what draws a value knows the value, so it is loaded when a notebook
-asks for it, and not before.
+This is the only import of a later package: the module that draws a value needs the value, so it is loaded when a
+notebook asks for it, and not before.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 trains many, a step of all of them at a time: random numbers and the choice of actions are vectors over lanes, and what
 a lane learns in a step is a vector over the states of its machine. Both give the same bits.
 
-Lanes of all agents and seeds lie in one room, teams one after the other. The lanes of a team begin their episodes
+Lanes of all agents and seeds lie in one array, teams one after the other. The lanes of a team begin their episodes
 together, those that have finished waiting for the others; where nobody waits, every lane is a team of its own.
 """
 
