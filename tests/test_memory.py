@@ -1,4 +1,4 @@
-"""What the baselines' agents remember and may set out for, where a task says nothing: derived from their machines."""
+"""Memory and options of the baselines' agents that are derived from their machines."""
 
 from dataclasses import replace
 from random import Random
@@ -73,10 +73,10 @@ def test_baselines_learn_a_task_that_says_nothing_of_memory(learner):
 
 def test_training_says_what_is_derived_to_those_who_need_it():
     told = [line for line in warnings(hk.Study([handover()], ["iql", "hil"], 1, 1_000)) if "derived" in line]
-    why = "is derived from their machines, as the task says nothing."
+    why = "derived from their machines, as the task does not define"
     assert told == [
-        f"handover: what agents remember (A1: fetch; A2: fetch) {why}",
-        f"handover: where agents set out for (A1: shelf, bench after fetch; A2: bench after fetch) {why}",
+        f"handover: the memory of agents (A1: fetch; A2: fetch) is {why} it.",
+        f"handover: the options of agents (A1: shelf, bench after fetch; A2: bench after fetch) are {why} them.",
     ]
     for study in (hk.Study([handover()], ["sweep"], 1, 1_000), hk.Study([hk.load_task("buttons")], ["iql"], 1, 1_000)):
         assert not any("derived" in line for line in warnings(study))

@@ -123,7 +123,7 @@ def _teammates(task: Task, named: str) -> Teammates:
 
 
 def _play_on_screen(game: TerminalGame, console: Console, delay: float) -> Outcome:
-    """PlayTask on a screen of its own, and leave the last picture behind."""
+    """Play on a screen of its own, and leave the last picture behind."""
     from rich.live import Live  # only where there is a terminal
 
     keys = WATCHING if game.driven is None else DRIVING

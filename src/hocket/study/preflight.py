@@ -61,18 +61,18 @@ def _too_large(group: JobGroup) -> Iterator[str]:
 
 
 def _derived(task: Task, looks: Collection[PolicyInput]) -> Iterator[str]:
-    """Say what agents of the baselines have been given, where the task itself says nothing."""
-    why = "is derived from their machines, as the task says nothing"
+    """Say which memory and options the agents of the baselines have, if the task does not define them."""
+    why = "derived from their machines, as the task does not define"
     if not {PolicyInput.MEMORY, PolicyInput.OPTION}.isdisjoint(looks):
         memory = {name: events for name, events in memory_of(task).items() if events and not task.agents[name].memory}
         if memory:
-            yield f"{task.name}: what agents remember ({_listed(memory)}) {why}."
+            yield f"{task.name}: the memory of agents ({_listed(memory)}) is {why} it."
     if PolicyInput.OPTION in looks:
         options = {
             name: choices for name, choices in options_of(task).items() if choices and not task.agents[name].options
         }
         if options:
-            yield f"{task.name}: where agents set out for ({_listed(options)}) {why}."
+            yield f"{task.name}: the options of agents ({_listed(options)}) are {why} them."
 
 
 def _listed(told: Mapping[str, Sequence[object]]) -> str:

@@ -1,4 +1,4 @@
-"""What the baselines' agents remember, and where they may set out for, where a task says nothing: from their machines.
+"""Memory and options of the baselines' agents: as the task defines them, or derived from their machines.
 
 The agents of IQL and h-IL have no machine. Without any memory they could not tell before from after, and a comparison
 with them would say nothing.
@@ -27,13 +27,13 @@ Bools = NDArray[np.bool_]
 
 
 def memory_of(task: Task) -> dict[str, tuple[str, ...]]:
-    """List what each agent of the baselines remembers: by its own word, or derived from its machine."""
+    """List the events that each agent of the baselines remembers: as the task says, or derived from its machine."""
     order = {event: place for place, event in enumerate(task.events)}
     return {name: agent.memory or derived_memory(task.machines[name], order) for name, agent in task.agents.items()}
 
 
 def options_of(task: Task) -> dict[str, tuple[Option, ...]]:
-    """List where each agent of the hierarchical baseline may set out for: by its own word, or from its machine."""
+    """List the options of each agent of h-IL: as the task says, or derived from its machine."""
     if len(task.agents) * task.grid.cells > MOST_OPTIONS:
         return {name: agent.options for name, agent in task.agents.items()}
     memory = memory_of(task)
@@ -43,8 +43,8 @@ def options_of(task: Task) -> dict[str, tuple[Option, ...]]:
 def with_team_machine(task: Task) -> Task:
     """Let everyone know every event, so that all follow the team's machine; a decomposable task stays as it is.
 
-    What agents remember and where they may set out for stays as it is; one that would remember nothing remembers the
-    first event that it knew, and so none that it did not know. In a task that is not decomposable the local machines do
+    Memory and options of agents stay as they are; one that would remember nothing remembers the first event that it
+    knew, and so none that it did not know. In a task that is not decomposable the local machines do
     not follow the team's. Agents of the baselines have none; this is their task, in which events happen and which is
     done as the team's machine says.
     """
@@ -96,7 +96,7 @@ def derived_memory(machine: RewardMachine, order: Mapping[str, int]) -> tuple[st
 def derived_options(
     machine: RewardMachine, memory: tuple[str, ...], conditions: Mapping[str, Condition]
 ) -> tuple[Option, ...]:
-    """Choose where an agent may set out for: the places of the events that it controls, by their conditions for it.
+    """Choose the options of an agent: the places of the events that it controls, by their conditions for it.
 
     A place is an option once the latest event in memory has happened that always comes before; else always.
     """
