@@ -215,6 +215,24 @@ def test_what_agents_observe_has_their_machine_states_appended(xp):
     assert compat.array_namespace(seen) is compat.array_namespace(xp.zeros(1))
 
 
+@pytest.mark.parametrize("xp", LIBRARIES, ids=lambda xp: xp.__name__)
+def test_gates_close_regions_to_agents_until_their_events(xp):
+    task = hk.load_task("buttons")
+    machines = hk.gym.batched(task)
+    state = machines.reset(1, like=xp.zeros(1))
+
+    def closed() -> dict[str, set[int]]:
+        rows = to_numpy(machines.closed(state))[0]
+        return {agent: {*np.flatnonzero(row).tolist()} for agent, row in zip(machines.agents, rows, strict=True)}
+
+    regions = {name: {*task.grid.places[f"{name} region"]} for name in ("red", "yellow", "green")}
+    assert closed() == {"A1": regions["red"], "A2": regions["yellow"], "A3": regions["green"]}
+    pressed = np.zeros((1, 3, len(machines.events)), np.bool_)
+    pressed[0, 0, machines.events.index("Y")] = True
+    state, *_ = machines.step(state, xp.asarray(pressed))
+    assert closed() == {"A1": regions["red"], "A2": set(), "A3": regions["green"]}
+
+
 def test_copies_that_are_done_begin_again_and_the_others_go_on():
     machines = hk.gym.batched("rendezvous-2")
     everything = np.ones((3, 2, len(machines.events)), np.bool_)

@@ -22,6 +22,7 @@ from hocket.errors import AssignmentError, SettingsError, known_names, shown
 from hocket.inputs import whole
 from hocket.machine.decomposition import Decomposition
 from hocket.task.catalogue import as_task
+from hocket.task.gates import closed_cells
 from hocket.task.task import Task
 
 DType = Any  # of whichever library
@@ -250,18 +251,37 @@ class BatchedMachines:
 
         A task with edges (an agent enters, leaves or stays) needs the cells before the step, too.
         """
-        if not isinstance(self.source, Task):
-            raise SettingsError("a decomposition has no map: whether conditions hold is the world's to say")
-        xp, constants = self._constants(cells)
+        task, (xp, constants) = self._task, self._constants(cells)
         holds = _look_up(xp, constants.where[0], cells)
         if len(constants.where) == 1:
             return holds
         if before is None:
-            event = min(self.source.edges, key=self.events.index)
+            event = min(task.edges, key=self.events.index)
             raise SettingsError(f"{event} depends on the cells before the step: holds(cells, before)")
         for now, was in zip(constants.where[1::2], constants.where[2::2], strict=True):
             holds = holds | (_look_up(xp, now, cells) & _look_up(xp, was, before))
         return holds
+
+    def closed(self, state: BatchedState | Array) -> Array:
+        """Say which cells of a task's map gates close to the agents, in the states that they are in: [..., N, S]."""
+        agents = state.agents if isinstance(state, BatchedState) else state
+        xp, device = _library(agents)
+        return _look_up(xp, xp.asarray(self._gates, device=device), agents)
+
+    @cached_property
+    def _gates(self) -> Bools:
+        """Which cells are closed to an agent in a state of its machine: [N, U, S]."""
+        gates = np.zeros((*self.tables.next_state.shape[:2], self._task.grid.cells), np.bool_)
+        for place, agent in enumerate(self.agents):
+            for state, cells in enumerate(closed_cells(self._task, agent)):
+                gates[place, state, list(cells)] = True
+        return gates
+
+    @property
+    def _task(self) -> Task:
+        if not isinstance(self.source, Task):
+            raise SettingsError("a decomposition has no map: whether conditions hold is the world's to say")
+        return self.source
 
     @cached_property
     def once(self) -> Bools:
