@@ -1,6 +1,6 @@
 // A machine as a picture: states where Graphviz or a hand has put them, and transitions between them.
 
-import { draw, make } from "/dom.js";
+import { counted, draw, grouped, make } from "/dom.js";
 
 const WIDEST_LINE = 20; // characters of a state's name in a line
 const MOST_ROWS = 6; // lines of an edge's label
@@ -176,15 +176,14 @@ function rim([x, y], [wide, high], towards, outside) {
 // A machine that is too large to be drawn: how many states there are at each distance from the initial one.
 export function drawSummary(summary) {
   if (summary.parts) return make("p", { class: "soft" }, `A composition of ${summary.parts} parts, with up to ${summary.most_states} states; it is never enumerated.`);
-  const words = `${summary.states.toLocaleString("en-US")} states, ${summary.transitions.toLocaleString("en-US")} transitions, ${summary.final.toLocaleString("en-US")} final. Bars: states by their distance from the initial one.`;
   const most = Math.max(...summary.layers);
+  const words = `${counted(summary.states, "state")}, ${counted(summary.transitions, "transition")}, ${grouped(summary.final)} final. Bars: states by their distance from the initial one, in events; the highest is ${counted(most, "state")} (root scale).`;
   const wide = Math.max(6, Math.min(26, 620 / summary.layers.length));
-  const svg = draw("svg", { class: "layers", viewBox: `0 0 ${wide * summary.layers.length} 104`, role: "img", "aria-label": words });
+  const svg = draw("svg", { class: "layers", viewBox: `0 0 ${wide * summary.layers.length} 96`, role: "img", "aria-label": words });
   summary.layers.forEach((count, distance) => {
     const high = Math.max(2, 70 * Math.sqrt(count / most));
     svg.append(draw("rect", { class: summary.final_layers[distance] ? "bar-final" : "bar-state", x: distance * wide + 1, y: 76 - high, width: wide - 2, height: high, rx: 1.5 }, draw("title", {}, `distance ${distance}: ${count} states`)));
-    if (distance % Math.ceil(summary.layers.length / 12) === 0) svg.append(draw("text", { x: (distance + 0.5) * wide, y: 88 }, distance));
+    if (distance % Math.ceil(summary.layers.length / 12) === 0) svg.append(draw("text", { x: (distance + 0.5) * wide, y: 91 }, distance));
   });
-  svg.append(draw("text", { x: (wide * summary.layers.length) / 2, y: 101 }, `events from the initial state; the highest bar is ${most.toLocaleString("en-US")} states (root scale)`));
   return make("div", {}, make("p", { class: "soft" }, words), svg);
 }
