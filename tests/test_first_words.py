@@ -117,6 +117,7 @@ def test_a_file_that_exists_is_never_overwritten(tmp_path, capsys):
         (["--completion", "zhs"], "did you mean 'zsh'?"),
         (["train", "buttons", "--learner", "dqrpm"], "did you mean 'dqprm'?"),
         (["train", "buttons", "--set", "sync_probabilty=1"], "did you mean 'sync_probability'?"),
+        (["train", "buttons", "--set", "share_world=true,backups=3"], "as words with blanks between them"),
         (["study", "papr"], "did you mean 'paper'?"),
     ],
 )

@@ -66,6 +66,8 @@ def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[Setti
         name = NEW_NAMES.get(name.replace("-", "_"), name.replace("-", "_"))
         if not equals:
             raise SettingsError(f"--set takes words of the form NAME=VALUE or NAME=VALUE,VALUE,..., got {word!r}")
+        if "=" in text:
+            raise SettingsError(f"--set takes several settings as words with blanks between them, got {word!r}")
         require_setting(name, learners)
         sweeps[name] = tuple(dict.fromkeys(_value(name, part.strip(), kinds[name]) for part in text.split(",")))
     return sweeps
