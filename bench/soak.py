@@ -29,7 +29,7 @@ import hocket as hk
 from hocket.report.page import write_report
 from hocket.report.summary import summarize
 from hocket.study.engines import ThreadEngine
-from hocket.study.policies import find_policies, spoilt_policies
+from hocket.study.policies import damaged_policies, find_policies
 from hocket.study.running import run_study
 from hocket.study.study import Study
 from hostile import DEAR, Inputs, mutate
@@ -180,7 +180,7 @@ def look_after(folder: Path, tally: Tally) -> None:
     """Require that what a kill leaves behind is whole."""
     if folder.is_dir():
         results = hk.load_results(folder)
-        spoilt = spoilt_policies(folder, results.records, {own.digest: own for own in a_study().tasks})
+        spoilt = damaged_policies(folder, results.records, {own.digest: own for own in a_study().tasks})
         for problem in (*results.problems, *spoilt.values()):
             tally.counts["half a file"] += 1
             tally.told.append(problem)
@@ -254,7 +254,7 @@ def use_folder(folder: Path) -> None:
         key not in keys for group in a_study().groups() for key in group.keys().values()
     ):
         raise AssertionError("runs are missing")
-    if spoilt_policies(folder, results.records, {task.digest: task}):
+    if damaged_policies(folder, results.records, {task.digest: task}):
         raise AssertionError("a policy is still spoilt")
 
 

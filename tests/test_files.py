@@ -10,7 +10,7 @@ import pytest
 
 import hocket as hk
 from hocket import files
-from hocket.files import UNFINISHED, Growing, write_many, write_whole
+from hocket.files import UNFINISHED, GrowingFile, write_many, write_whole
 from hocket.study.store import claimed, load_results, save_records
 from studies import record
 from worlds import meeting
@@ -138,7 +138,7 @@ def test_a_file_that_grows_takes_the_place_of_another_when_it_is_kept(tmp_path, 
     path = tmp_path / "one"
     path.write_text("before")
     path.chmod(0o600)
-    with Growing(path) as file:
+    with GrowingFile(path) as file:
         file.add(b"ab")
         assert synced == []
         file.add(b"cde")
@@ -154,7 +154,7 @@ def test_a_file_that_grows_takes_the_place_of_another_when_it_is_kept(tmp_path, 
 def test_a_file_that_grew_and_was_not_kept_leaves_what_was_there(tmp_path):
     path = tmp_path / "one"
     path.write_text("before")
-    with Growing(path) as file:
+    with GrowingFile(path) as file:
         file.add(b"after")
     assert [own.name for own in tmp_path.iterdir()] == ["one"] and path.read_text() == "before"
 

@@ -40,7 +40,7 @@ from hocket.learn.iql.block import IqlBlock
 from hocket.learn.kernels import primitives
 from hocket.learn.kernels.compiler import STAMP, cache_file, is_compiled, kernel
 from hocket.learn.kernels.team import PlayParameters, TeamState
-from hocket.learn.kernels.teams import Learnt, Lot, make_hand, make_teams, play_teams, team_of
+from hocket.learn.kernels.teams import EpisodeRange, Learnt, make_choices, make_teams, play_teams, team_of
 from hocket.learn.optimal import OptimalSettings
 from hocket.learn.optimal import reference as optimal_reference
 from hocket.learn.optimal.block import OptimalBlock
@@ -237,13 +237,13 @@ def rollout(
     """Play a compiled episode and record it."""
     tables = compile_task(task)
     room, record = team_state(tables), recording(steps, len(task.agents))
-    teams, hand = make_teams(1, len(task.agents), len(task.events)), make_hand(1, len(task.agents))
-    play, taken, lot = (
+    teams, choices = make_teams(1, len(task.agents), len(task.events)), make_choices(1, len(task.agents))
+    play, taken, span = (
         PlayParameters(f32(20), greedy, 0, steps),
         np.zeros(1, np.int64),
-        Lot(np.array([seed], np.uint64), number, 1),
+        EpisodeRange(np.array([seed], np.uint64), number, 1),
     )
-    play_teams(Learnt(q[None], by_memory), lot, 0, team_tables(tables), teams, room, hand, play, record, taken)
+    play_teams(Learnt(q[None], by_memory), span, 0, team_tables(tables), teams, room, choices, play, record, taken)
     return int(taken[0]), record, team_of.py_func(0, teams, room)
 
 

@@ -345,9 +345,9 @@ def test_a_wish_to_stop_is_heard_while_policies_are_looked_at(copied, monkeypatc
     for path in copied.glob("policies/*.npz"):
         path.write_bytes(b"")
     records, tasks, stop = load_results(copied).records, {meeting().digest: meeting()}, threading.Event()
-    assert len(policies.spoilt_policies(copied, records, tasks, stop)) == 6
+    assert len(policies.damaged_policies(copied, records, tasks, stop)) == 6
     stop.set()
-    assert len(policies.spoilt_policies(copied, records, tasks, stop)) == 2
+    assert len(policies.damaged_policies(copied, records, tasks, stop)) == 2
 
 
 def test_the_columns_of_a_table_do_not_depend_on_which_runs_came_first(tmp_path):

@@ -156,7 +156,7 @@ def _open_aside(path: Path) -> tuple[Path, int]:
     return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
 
 
-class Growing:
+class GrowingFile:
     """A file that grows under a temporary name, piece by piece, and is given its own by `keep`; else it is removed.
 
     What it grows by is brought to the disk as it comes, so that to keep it takes a moment, however large it is.
@@ -169,7 +169,7 @@ class Growing:
             self.temporary, handle = _open_aside(path)
             self.file = os.fdopen(handle, "wb")
 
-    def __enter__(self) -> Growing:
+    def __enter__(self) -> GrowingFile:
         return self
 
     def __exit__(self, *_: object) -> None:

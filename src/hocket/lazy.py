@@ -47,13 +47,13 @@ def public_names(module: str, file: str) -> tuple[Callable[[str], object], Calla
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         value = _load(homes[name], name, f"{module}.{name}")
         setattr(sys.modules[module], name, value)
-        meet_gymnasium()
+        register_with_gymnasium()
         return value
 
     def list_names() -> list[str]:
         return sorted({*vars(sys.modules[module]), *homes})
 
-    meet_gymnasium()
+    register_with_gymnasium()
     return load, list_names, sorted(homes)
 
 
@@ -67,7 +67,7 @@ def read_stub(path: str) -> tuple[dict[str, str], dict[str, str]]:
     return homes, {ast.unparse(line.targets[0]): ast.unparse(line.value) for line in aliases}
 
 
-def meet_gymnasium() -> None:
+def register_with_gymnasium() -> None:
     """Register environments with Gymnasium where that is loaded; for others it is not worth loading it."""
     if "gymnasium" in sys.modules:
         import_module("hocket.adapters")

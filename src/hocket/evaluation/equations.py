@@ -190,7 +190,7 @@ class Iteration:
         for done in range(ROUNDS, self.rounds + 1, ROUNDS):
             before = change
             for _ in range(ROUNDS):
-                change = go_round(self.order, *self.entries, self.leaving, right, values)
+                change = update_values(self.order, *self.entries, self.leaving, right, values)
             settled = SETTLED * values.max()
             if change <= settled:
                 return values
@@ -202,7 +202,7 @@ class Iteration:
 
 
 @kernel
-def go_round(
+def update_values(
     order: Ints, first: Ints, target: Ints, chance: Floats, leaving: Floats, right: Floats, values: Floats
 ) -> float:
     """Bring each value up to date once; return the largest change."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hocket.learn.kernels import team
 from hocket.learn.kernels.primitives import Edges, Unsigned
 from hocket.learn.kernels.team import PlayParameters, TeamState, TeamTables
-from hocket.learn.kernels.teams import Hand, Learnt, Lot, Teams, make_hand, make_teams, play_teams
+from hocket.learn.kernels.teams import Choices, EpisodeRange, Learnt, Teams, make_choices, make_teams, play_teams
 from hocket.learn.learner import Arrays, Block, Player, PolicyInput
 from hocket.learn.testing import Recording, TestResults, recording
 from hocket.random import TRAINING, stream_key, threshold
@@ -103,7 +103,7 @@ class ValuePlayer(TeamPlayer):
 
     def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
         super().__init__(tables, temperature, max_episode_steps)
-        self.side: tuple[Teams, Hand] | None = None  # room for teams side by side, as many as the last time
+        self.side: tuple[Teams, Choices] | None = None  # room for teams side by side, as many as the last time
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         results = self.play_all(arrays["q"][None], [seed], range(number, number + 1), greedy, record)
@@ -120,12 +120,12 @@ class ValuePlayer(TeamPlayer):
         agents, count = len(self.finish), len(seeds) * len(numbers)
         results, size = self.make_results(count), max(1, min(count, AT_ONCE // agents))
         if self.side is None or len(self.side[0].seed) != size:
-            self.side = make_teams(size, agents, len(self.event_time)), make_hand(size, agents)
-        (teams, hand), learnt = self.side, Learnt(q, self.policy_input is PolicyInput.MEMORY)
-        lot, how = Lot(np.array(seeds, np.uint64), numbers.start, len(numbers)), self.how(0, greedy)
+            self.side = make_teams(size, agents, len(self.event_time)), make_choices(size, agents)
+        (teams, choices), learnt = self.side, Learnt(q, self.policy_input is PolicyInput.MEMORY)
+        span, how = EpisodeRange(np.array(seeds, np.uint64), numbers.start, len(numbers)), self.how(0, greedy)
         for first in range(0, count, size):
             part = slice(first, min(first + size, count))
-            play_teams(learnt, lot, first, self.world, teams, self.team, hand, how, record, results.steps[part])
+            play_teams(learnt, span, first, self.world, teams, self.team, choices, how, record, results.steps[part])
             used = part.stop - first
             results.finish[part], results.event_time[part] = teams.finish[:used], teams.event_time[:used]
             results.returns[part] = teams.earned[:used, : len(self.returns)]

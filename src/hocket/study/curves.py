@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hocket.background import in_pieces
-from hocket.files import Growing
+from hocket.files import GrowingFile
 from hocket.learn.settings import SettingValue
 from hocket.study.digits import Texts, digits, in_rows
 from hocket.study.records import KINDS, Record, differences, task_titles
@@ -74,7 +74,7 @@ def curves_csv(records: Sequence[Record]) -> Iterator[bytes]:
 class CurveTable:
     """The table of a folder, which grows while runs finish; it takes the place of the old one when it is kept."""
 
-    def __init__(self, file: Growing, layout: Layout) -> None:
+    def __init__(self, file: GrowingFile, layout: Layout) -> None:
         self.file, self.layout = file, layout
         self.keys: list[str] = []  # of the runs that are in it
         self.file.add(_csv_line(*layout.columns))
@@ -98,7 +98,7 @@ class CurveTable:
 @contextmanager
 def growing_table(path: Path, layout: Layout, records: Sequence[Record], stop: Event) -> Iterator[CurveTable | None]:
     """Begin a table with some runs; None, if somebody wishes to stop before they are in it."""
-    with Growing(path) as file:
+    with GrowingFile(path) as file:
         table = CurveTable(file, layout)
         for piece in in_pieces(records, PIECE, stop):
             table.add(piece)

@@ -133,7 +133,7 @@ def _names(tasks: Iterable[str]) -> str:
     return printable(", ".join(sorted(set(tasks))))
 
 
-def spoilt_policies(
+def damaged_policies(
     folder: Path, records: Iterable[Record], tasks: Mapping[str, Task], stop: Event | None = None
 ) -> dict[str, str]:
     """Find the runs, by their keys, whose policies are missing, damaged or of something else; say what is wrong.

@@ -19,7 +19,7 @@ from hocket.learn.policies import Policy, Run
 from hocket.study.curves import CurveTable, Layout, growing_table, layout_of
 from hocket.study.engines import ThreadEngine
 from hocket.study.jobs import Engine, Finished, pack_world
-from hocket.study.policies import spoilt_policies
+from hocket.study.policies import damaged_policies
 from hocket.study.records import Record, TestSummary, record_of
 from hocket.study.store import (
     Results,
@@ -74,7 +74,7 @@ def run_study(
         tasks = {group.task.digest: group.task for group in groups}
         plan = list(dict.fromkeys(key for group in groups for key in group.keys().values()))
         kept = {record.key: record for record in before.records}
-        spoilt = spoilt_policies(store, [kept[key] for key in plan if key in kept], tasks, halt)
+        spoilt = damaged_policies(store, [kept[key] for key in plan if key in kept], tasks, halt)
         whole = {key: record for key, record in kept.items() if key not in spoilt}
         missing = _missing(groups, whole, chosen)
         unless_stopped(lambda: _check_learners([batch for batch, _ in missing]), halt)

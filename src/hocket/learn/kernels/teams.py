@@ -114,7 +114,7 @@ class Learnt(NamedTuple):
     by_memory: bool
 
 
-class Lot(NamedTuple):
+class EpisodeRange(NamedTuple):
     """Which episodes are to be played: as many of each seed, one seed after the other."""
 
     seeds: NDArray[np.uint64]
@@ -122,7 +122,7 @@ class Lot(NamedTuple):
     each: int  # how many of a seed
 
 
-class Hand(NamedTuple):
+class Choices(NamedTuple):
     """Room for what is chosen in a step."""
 
     going: NDArray[np.uint64]  # [copies] whose episodes are not over
@@ -133,84 +133,85 @@ class Hand(NamedTuple):
     outcome: Words  # likewise
 
 
-def make_hand(copies: int, agents: int) -> Hand:
+def make_choices(copies: int, agents: int) -> Choices:
     """Make room for the choices of so many copies."""
     (going, policy), (action, outcome) = (
         np.zeros((2, count), kind) for count, kind in ((copies, np.uint64), (copies * agents + LANES, np.uint32))
     )
-    return Hand(going, policy, np.zeros((5, LANES), np.float32), np.zeros(LANES, np.uint64), action, outcome)
+    return Choices(going, policy, np.zeros((5, LANES), np.float32), np.zeros(LANES, np.uint64), action, outcome)
 
 
 @inlined
-def choose_together(first: Index, time: int, play: PlayParameters, hand: Hand, slip_limit: int) -> None:
-    """Choose for the agents at hand, and write it down from a place on."""
-    q0, q1 = load(hand.value, ZERO, LANES), load(hand.value, u64(LANES), LANES)
-    q2, q3 = load(hand.value, u64(2 * LANES), LANES), load(hand.value, u64(3 * LANES), LANES)
-    q4, keys = load(hand.value, u64(4 * LANES), LANES), load(hand.key, ZERO, LANES)
+def choose_together(first: Index, time: int, play: PlayParameters, choices: Choices, slip_limit: int) -> None:
+    """Choose for the agents in `choices.value`, and write it down from a place on."""
+    q0, q1 = load(choices.value, ZERO, LANES), load(choices.value, u64(LANES), LANES)
+    q2, q3 = load(choices.value, u64(2 * LANES), LANES), load(choices.value, u64(3 * LANES), LANES)
+    q4, keys = load(choices.value, u64(4 * LANES), LANES), load(choices.key, ZERO, LANES)
     drawn = first_number(keys, time)
     if play.greedy:
-        store(hand.action, first, greedy_actions(q0, q1, q2, q3, q4, drawn))
+        store(choices.action, first, greedy_actions(q0, q1, q2, q3, q4, drawn))
     else:
-        store(hand.action, first, softmax_actions(q0, q1, q2, q3, q4, play.beta, drawn))
-    store(hand.outcome, first, slip_outcomes(second_number(keys, time), slip_limit))
+        store(choices.action, first, softmax_actions(q0, q1, q2, q3, q4, play.beta, drawn))
+    store(choices.outcome, first, slip_outcomes(second_number(keys, time), slip_limit))
 
 
 @inlined
 def choose_for_all(
-    learnt: Learnt, going: Index, time: int, play: PlayParameters, teams: Teams, hand: Hand, slip_limit: int
+    learnt: Learnt, going: Index, time: int, play: PlayParameters, teams: Teams, choices: Choices, slip_limit: int
 ) -> None:
     """Choose for every agent of the copies that are going."""
     agents, place, agent, first = u64(teams.cell.shape[1]), ZERO, ZERO, ZERO
     while place < going:
         count = ZERO
         while count < u64(LANES) and place < going:
-            copy = hand.going[place]
+            copy = choices.going[place]
             observed = u64(teams.memory[copy, agent] if learnt.by_memory else teams.state[copy, agent])
-            cell, which = u64(teams.cell[copy, agent]), hand.policy[copy]
+            cell, which = u64(teams.cell[copy, agent]), choices.policy[copy]
             for action in range(ACTIONS):
-                hand.value[action, count] = learnt.q[which, agent, cell, action, observed]
-            hand.key[count] = teams.key[copy, agent]
+                choices.value[action, count] = learnt.q[which, agent, cell, action, observed]
+            choices.key[count] = teams.key[copy, agent]
             count += ONE
             agent += ONE
             if agent == agents:
                 agent = ZERO
                 place += ONE
-        choose_together(first, time, play, hand, slip_limit)
+        choose_together(first, time, play, choices, slip_limit)
         first += count
 
 
 @kernel
 def play_teams(
     learnt: Learnt,
-    lot: Lot,
-    place_in_lot: int,
+    span: EpisodeRange,
+    place_in_span: int,
     tables: TeamTables,
     teams: Teams,
     workspace: TeamState,
-    hand: Hand,
+    choices: Choices,
     play: PlayParameters,  # with any seed
-    recording: Recording,  # of the first in the lot
+    recording: Recording,  # of the first in the span
     steps: Ints,  # [copies] out: steps, FAILED if the task was not done in time, or NEVER_SETTLED
 ) -> None:
-    """Play episodes of a lot, from a place on; of each copy one."""
+    """Play episodes of a span, from a place on; of each copy one."""
     agents, going = u64(teams.cell.shape[1]), ZERO
     for copy in range(u64(len(steps))):
-        position = u64(place_in_lot) + copy
-        hand.policy[copy] = position // u64(lot.each)
-        teams.seed[copy], teams.number[copy] = lot.seeds[hand.policy[copy]], u64(lot.first) + position % u64(lot.each)
+        position = u64(place_in_span) + copy
+        choices.policy[copy] = position // u64(span.each)
+        teams.seed[copy] = span.seeds[choices.policy[copy]]
+        teams.number[copy] = u64(span.first) + position % u64(span.each)
         if begin(copy, teams, workspace, tables):
             steps[copy] = 0
         else:
-            steps[copy], hand.going[going] = FAILED, copy
+            steps[copy], choices.going[going] = FAILED, copy
             going += ONE
     for time in range(play.most_steps):
-        choose_for_all(learnt, going, time, play, teams, hand, tables.slip_limit)
+        choose_for_all(learnt, going, time, play, teams, choices, tables.slip_limit)
         left = ZERO
         for place in range(going):
-            copy, ready = hand.going[place], np.int64(0)
-            team, is_first = team_of(copy, teams, workspace), copy == ZERO and place_in_lot == 0
+            copy, ready = choices.going[place], np.int64(0)
+            team, is_first = team_of(copy, teams, workspace), copy == ZERO and place_in_span == 0
             for agent in range(agents):
-                action, outcome = hand.action[place * agents + agent], hand.outcome[place * agents + agent]
+                action, outcome = choices.action[place * agents + agent], choices.outcome[place * agents + agent]
                 if is_first and time < len(recording.action):
                     recording.action[time, agent] = action
                 ready += arrive(agent, action, outcome, team, tables)
@@ -218,7 +219,7 @@ def play_teams(
             if is_first:
                 record_step(time, team, recording)
             if ended == GOING:
-                hand.going[left] = copy
+                choices.going[left] = copy
                 left += ONE
             else:
                 steps[copy] = time + 1 if ended == DONE else NEVER_SETTLED

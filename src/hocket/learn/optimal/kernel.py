@@ -87,7 +87,7 @@ def act(action: Index, state: Index, cell: Index, world: PlanningTables, values:
 
 
 @inlined
-def await_look(state: Index, cell: Index, current: Index, world: PlanningTables, values: Values) -> None:
+def queue_predecessors(state: Index, cell: Index, current: Index, world: PlanningTables, values: Values) -> None:
     """Let those pairs wait from which an action may lead to one: for the current pass, where it has yet to come."""
     first = state * count_cells(world)
     for entry in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
@@ -164,7 +164,7 @@ def improve(world: PlanningTables, values: Values, tolerance: float) -> int:
             for entry in range(u64(world.first_source[row]), u64(world.first_source[row + u64(1)])):
                 before = u64(world.source[entry])
                 values.arrival[before * arrivals + arrival] = arrive(before, arrival, cell, world, values)
-                await_look(before, cell, place, world, values)
+                queue_predecessors(before, cell, place, world, values)
     return looks
 
 

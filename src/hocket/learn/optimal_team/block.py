@@ -114,7 +114,7 @@ def solve_jointly(
     order = np.ascontiguousarray(order[~is_done[order]])
     place, before, after = np.zeros((3, agents), np.int64)
     held, claim = np.full(agents, -1, np.int64), np.zeros(len(space.tables.body), np.int64)
-    room = kernel.JointRoom(place, np.zeros(len(ACTIONS) ** agents), before, after, held, claim)
+    room = kernel.JointBuffers(place, np.zeros(len(ACTIONS) ** agents), before, after, held, claim)
     for _ in range(MOST_SWEEPS):
         if kernel.improve(order, model, value, action, float(most_steps), room) <= tolerance:
             break

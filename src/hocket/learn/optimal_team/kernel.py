@@ -38,7 +38,7 @@ class JointModel(NamedTuple):
     cell: Ints  # [N, arrivals] the cell on the map
 
 
-class JointRoom(NamedTuple):
+class JointBuffers(NamedTuple):
     """Room for what is worked out within a joint state."""
 
     place: Ints  # [N] the agents' cells, by their places in `JointModel`
@@ -50,7 +50,7 @@ class JointRoom(NamedTuple):
 
 
 @inlined
-def gather(state: np.int64, model: JointModel, value: Doubles, room: JointRoom) -> None:
+def gather(state: np.int64, model: JointModel, value: Doubles, room: JointBuffers) -> None:
     """Look up what every joint action is worth if nobody slips."""
     agents, place = len(model.size), room.place
     rest = state
@@ -105,7 +105,7 @@ def improve(
     value: Doubles,  # [joint states] expected costs
     action: NDArray[np.float32],  # [joint states] out: the best joint action
     most: float,  # steps that a failure counts as
-    room: JointRoom,
+    room: JointBuffers,
 ) -> float:
     """Look at joint states once, in order; return the largest relative change."""
     change, block = 0.0, room.block
