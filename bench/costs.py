@@ -40,6 +40,20 @@ events = { "e{i}" = "A{i} at goal", all = "A1 at goal" }
 final = ["2"]
 transitions = { 0 = { "e{i}" = { to = "1", times = 3, otherwise = "0" } }, 1 = { all = "2" } }
 """
+SENTENCES = """team = 3
+map = '''
++-+-+-+
+|1 . g|
++ + +-+
+|. . .|
++-+-+-+'''
+legend = { g = "goal" }
+bodies = ["goal"]
+agents = { "A{i}" = { start = "1" } }
+events = { "a{i}" = "A{i} enters goal", "b{i}" = "A{i} leaves goal" }
+[machine.parts."A{i}"]
+formula = "F(a{i} & X F b{i})"
+"""
 HOA = """HOA: v1 States: 2 Start: 0 AP: 2 "a" "b" acc-name: Buchi Acceptance: 1 Inf(0)
 --BODY-- State: 0 [0&!1] 1 [t] 0 State: 1 {0} [t] 1 --END--"""
 MACHINE = """initial = "u0"
@@ -47,6 +61,16 @@ final = ["u2"]
 [transitions]
 u0 = { a = "u1" }
 u1 = { b = { to = "u2", times = 4, otherwise = "u0" } }
+"""
+CALLS = """initial = "a"
+final = ["c"]
+[calls]
+x = { repeat = { part = "y", times = 3 } }
+y = { any_order = ["e", "f", "g"] }
+z = { machine = { regex = "(h k){2} m" } }
+b = { within = { part = "y", events = 9 }, to = "c" }
+[transitions]
+a = { x = "b", z = { to = "c", times = 2 } }
 """
 
 
@@ -64,8 +88,8 @@ READERS: dict[str, tuple[Callable[[str], object], list[str]]] = {
         lambda content: hk.from_declare(content.split(";")),
         ["existence(a, 3); response(a, b)", "exactly(a, 2); alternate_succession(a, b); chain_precedence(b, c)"],
     ),
-    "task": (lambda content: check(task_from(toml.parse(content))), [TASK]),
-    "toml": (toml.read, [MACHINE]),
+    "task": (lambda content: check(task_from(toml.parse(content))), [TASK, SENTENCES]),
+    "toml": (toml.read, [MACHINE, CALLS]),
     "json": (json.read, ['{"final": ["u1"], "transitions": {"u0": {"a": "u1"}}}']),
     "text": (text.read, ["0\n[2]\n(0, 1, 'a', 0)\n(1, 2, 'b', 1)\n"]),
     "hoa": (hoa.read, [HOA]),
