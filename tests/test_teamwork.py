@@ -323,19 +323,29 @@ def test_dqprm_trains_with_the_readiness_that_it_is_told():
     assert (block.tables.limit[1, ..., : len(never.dynamics)] == lane_limits(never)).all() and before[1].any()
 
 
-def test_imagined_moves_are_what_was_tried_and_else_lead_to_the_next_cell():
+def test_imagined_moves_are_what_was_tried_and_else_what_is_believed():
     task = hk.load_task(TEAMS / "cafe.toml")
     block = SweepBlock(compile_task(task), SweepSettings(), [0])
     (group, *_) = block.groups
     right, start = ACTIONS.index("right"), task.agents["A"].start
     move = group.moves.move[0, start, right]
     group.lanes.tries[0, move] = [6, 1, 1]
-    models = [AgentModel(group.moves, group.lanes.tries[0], 1.0)] * 2
-    outcomes = imagined_moves(models, block.moves.without_walls).outcomes(0)
+    ahead, models = (
+        np.minimum(np.arange(9) + 1, 8)[:, None] + np.zeros(5, int),
+        [AgentModel(group.moves, group.lanes.tries[0])] * 2,
+    )
+    outcomes = imagined_moves(models, ahead, 1.0).outcomes(0)
     np.testing.assert_allclose(outcomes.chance.sum(axis=-1), 1)
     np.testing.assert_allclose(outcomes.chance[0, start, right], [0, 0.75, 0.125, 0.125], atol=1e-8)
     np.testing.assert_allclose(outcomes.chance[0, start + 1, right], [1, 0, 0, 0])
     assert outcomes.end[0, start + 1, right, 0] == start + 2
+
+
+def test_a_team_does_not_rely_on_a_way_that_nobody_looks_for_any_more():
+    """Any of three may fetch a load, the nearest way is a wall that was tried once or twice, and each waits."""
+    task = random_team_task(200_022, told=True)
+    runs = hk.train(task, "sweep", seeds=1, steps=4_000, settings={"test_every": 4_000})
+    assert hk.evaluate(task, runs, 100, greedy=True)[0].success.value == 1
 
 
 # The team's optimum.

@@ -3,7 +3,9 @@
 Agents begin with simulated teammates that are ready with a constant probability. Now and then the team is imagined:
 each agent's policy in what it has learnt of its moves, and where it hardly knows a move, as if it led to the next cell.
 If the imagined team does not complete its task, best responses in turn are searched (see `hocket.task.teamwork`), and
-agents explore and plan from then on by the readiness of the team that was found. No step of the world is spent.
+agents explore and plan from then on by the readiness of the team that was found. Later on, moves that nobody has tried
+are imagined to lead nowhere first: a way that is only hoped for may not be there, and an agent that has stopped looking
+for it would not notice. No step of the world is spent.
 """
 
 from __future__ import annotations
@@ -33,16 +35,17 @@ class AgentModel(NamedTuple):
 
     table: MoveTable
     tries: NDArray[np.int64]  # [moves, K]
-    weight: float  # of the belief that a move leads to the next cell, in tries
 
 
-def imagined_moves(models: Sequence[AgentModel], open_moves: MoveTable) -> TeamMoves:
-    """Build the world in which agents imagine their team: tried moves as they turned out, others to the next cell."""
+def imagined_moves(models: Sequence[AgentModel], ahead: NDArray[np.integer], weight: float) -> TeamMoves:
+    """Build the world in which agents imagine their team: tried moves as they turned out, others as is believed.
+
+    `ahead` are the cells to which these lead, [S, A], and `weight` is that of the belief, in tries.
+    """
     dynamics = max(len(model.table.move) for model in models)
-    ahead = open_moves.end[open_moves.move[0], 0]  # [S, A]
     end = np.zeros((len(models), dynamics, *ahead.shape, models[0].tries.shape[1] + 1), np.int32)
     limit = np.zeros((*end.shape[:-1], end.shape[-1] - 1), np.int64)
-    for agent, (table, tries, weight) in enumerate(models):
+    for agent, (table, tries) in enumerate(models):
         count = len(table.move)
         end[agent, :count, ..., 0], end[agent, :count, ..., 1:] = ahead, table.end[table.move]
         total = tries.sum(axis=1, keepdims=True)
@@ -63,8 +66,23 @@ class Beliefs:
         self.values: Values | None = None  # of the team that was imagined last
         self.best = -np.inf  # the mean return of the best team so far, where a task has rewards
 
-    def review(self, step: int, discount: float, moves: TeamMoves) -> list[int]:
+    def review(self, step: int, discount: float, cautious: TeamMoves, hopeful: TeamMoves) -> list[int]:
         """Imagine the team, and look for another one where it does not succeed; list agents whose beliefs change."""
+        is_late, before = step >= FIRST_FULL_SEARCH, self.chances
+        is_full, self.searched = is_late and not self.searched, self.searched or is_late
+        worlds = [cautious, hopeful] if is_late and not self.readiness.tables.has_rewards else [hopeful]
+        for moves in worlds:
+            search = self._search(discount, moves, is_thorough=is_late and not is_full)
+            score = self._play(search)
+            if not is_full and (search.is_enough(score) or (search.tables.has_rewards and score[0] >= self.best)):
+                return []
+            team = search.run(before)
+            if search.is_enough(team.score) or team.score[0] > score[0]:
+                break
+        self.chances, self.best, self.values = team.chances, max(self.best, team.score[0]), team.values
+        return np.flatnonzero((self.chances != before).any(axis=(1, 2, 3))).tolist()
+
+    def _search(self, discount: float, moves: TeamMoves, *, is_thorough: bool) -> TeamSearch:
         readiness, outcomes = self.readiness, [moves.outcomes(agent) for agent in range(len(self.chances))]
         search = TeamSearch(
             readiness.tables,
@@ -76,24 +94,13 @@ class Beliefs:
             self.starts,
             MOST_WORK,
         )
-        if step >= FIRST_FULL_SEARCH and self.searched:
-            search = search.thorough()
-        is_full = step >= FIRST_FULL_SEARCH and not self.searched
-        if not is_full and self._succeeds(search):
-            return []
-        self.searched = self.searched or is_full
-        team = search.run(self.chances)
-        chances, self.best, self.values = team.chances, max(self.best, team.score[0]), team.values
-        changed = np.flatnonzero((chances != self.chances).any(axis=(1, 2, 3))).tolist()
-        self.chances = chances
-        return changed
+        return search.thorough() if is_thorough else search
 
     def table(self, agent: int) -> IndividualTable:
         """Tabulate an agent's steps by what it believes."""
         return believed_table(self.readiness, agent, self.chances)
 
-    def _succeeds(self, search: TeamSearch) -> bool:
-        """Play the team, and say whether it completes its task; with rewards, whether it earns as much as the best."""
+    def _play(self, search: TeamSearch) -> tuple[float, float]:
+        """Play the team as it is, and rate it."""
         self.values = np.stack([search.values(agent, self.chances) for agent in range(len(self.chances))])
-        score = search.play(self.values).score(self.max_steps)
-        return search.is_enough(score) or (search.tables.has_rewards and score[0] >= self.best)
+        return search.play(self.values).score(self.max_steps)

@@ -163,12 +163,15 @@ class SweepBlock:
         """Let the agents of a seed count what they believe of their teammates."""
         lanes = {agent: (group, lane) for group in self.groups for agent, lane in group.lanes_of(index)}
         models = [self._agent_model(group, lane) for _, (group, lane) in sorted(lanes.items(), key=itemgetter(0))]
-        beliefs, imagined = self.beliefs[index], imagined_moves(models, self.moves.without_walls)
-        for agent in beliefs.review(step, self.parameters.discount, imagined):
+        beliefs, there = self.beliefs[index], self.moves.without_walls
+        ahead = there.end[there.move[0], 0]  # [S, A]
+        hopeful = imagined_moves(models, ahead, self.parameters.optimism)
+        cautious = imagined_moves(models, np.broadcast_to(np.arange(len(ahead))[:, None], ahead.shape), self.caution)
+        for agent in beliefs.review(step, self.parameters.discount, cautious, hopeful):
             self.believe(beliefs.table(agent), index)
 
     def _agent_model(self, group: _Group, lane: int) -> AgentModel:
-        return AgentModel(group.moves, group.lanes.tries[lane], self.parameters.optimism)
+        return AgentModel(group.moves, group.lanes.tries[lane])
 
     def believe(self, table: IndividualTable, index: int = 0) -> None:
         """Let an agent of a seed go by another table from now on, and plan by it."""

@@ -30,7 +30,7 @@ MOST_AGREEMENTS = 12
 ROUNDS = 3  # in which each agent plans anew, from a start
 EPISODES = 60  # that are played to judge a team
 MANY_EPISODES = 4 * EPISODES  # with which what few have not shown is looked for
-ENOUGH = 0.99  # success with which no other start is tried
+ENOUGH = 0.99  # success of a team that works
 MOST_REMEMBERED = 2**26  # bytes of plans, and of what came of teams
 
 Plan = Callable[[int, Chances], NDArray[np.float32]]  # agent, readiness -> its action values [S, A, U]
@@ -59,6 +59,7 @@ class TeamSearch:
     most_work: float = np.inf  # agent-steps of episodes; the search ends with the best team so far
     fewest_steps: float = 0  # no team takes fewer, if nobody slips; the search ends with a team that takes no more
     episodes: int = EPISODES  # that are played to judge a team
+    enough: float = ENOUGH  # success with which no other start is tried
 
     def run(self, first: Chances | None = None) -> PlannedTeam:
         """Look at the team of every start, then improve them, the best one first; return the best of all.
@@ -91,7 +92,7 @@ class TeamSearch:
 
     def is_enough(self, score: tuple[float, float]) -> bool:
         """Say whether a team succeeds; with rewards, there may always be one that earns more."""
-        return not self.tables.has_rewards and score[0] >= ENOUGH
+        return not self.tables.has_rewards and score[0] >= self.enough
 
     def _better(self, best: PlannedTeam | None, team: PlannedTeam) -> PlannedTeam:
         """Keep the better one of two teams."""
@@ -155,8 +156,8 @@ class TeamSearch:
         return {}
 
     def thorough(self) -> TeamSearch:
-        """Search once more with many episodes: where a team fails seldom, few do not show it."""
-        return replace(self, episodes=MANY_EPISODES, most_work=self.most_work * (MANY_EPISODES // EPISODES))
+        """Search once more, with many episodes of which none may fail: few do not show that a team fails seldom."""
+        return replace(self, episodes=MANY_EPISODES, enough=1.0, most_work=self.most_work * (MANY_EPISODES // EPISODES))
 
     def play(self, values: Values, episodes: int | None = None, first: int = 0) -> PlayedEpisodes:
         """Play episodes of a team, once: the same actions come to the same."""
