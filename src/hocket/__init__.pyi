@@ -75,11 +75,11 @@ from hocket.task.agents import Gate as Gate
 from hocket.task.agents import Option as Option
 from hocket.task.catalogue import load_task as load_task
 from hocket.task.catalogue import rendezvous as rendezvous
+from hocket.task.catalogue import save_task as save_task
 from hocket.task.conditions import Condition as Condition
 from hocket.task.delays import check_delays as check_delays
 from hocket.task.episode import IndividualEpisode as IndividualEpisode
 from hocket.task.episode import TeamEpisode as TeamEpisode
-from hocket.task.files import save_task as save_task
 from hocket.task.grid import Grid as Grid
 from hocket.task.repair import repair_task as repair_task
 from hocket.task.task import Task as Task

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from functools import wraps
@@ -11,6 +12,14 @@ from hocket.errors import SettingsError
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+
+def warn_deprecated(message: str) -> None:
+    """Warn of an old name, at the line outside of hocket that uses it."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "hocket":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, DeprecationWarning, stacklevel=level)
 
 
 def renamed_arguments(**names: str) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
@@ -23,7 +32,7 @@ def renamed_arguments(**names: str) -> Callable[[Callable[Arguments, Result]], C
                 name, new = function.__name__, names[old]
                 if new in kwargs:
                     raise SettingsError(f"{name} takes {new}, or {old}, which is its old name; got both")
-                warnings.warn(f"{name}({old}=) is deprecated: use {name}({new}=)", DeprecationWarning, stacklevel=2)
+                warn_deprecated(f"{name}({old}=) is deprecated: use {name}({new}=)")
                 kwargs[new] = kwargs.pop(old)
             return function(*args, **kwargs)
 

@@ -25,6 +25,10 @@ class HocketError(ValueError):
         super().__init__(printable(cut_names(message), LONGEST_MESSAGE))
 
 
+class ArgumentError(HocketError, TypeError):
+    """An argument of the wrong kind."""
+
+
 class MachineError(HocketError):
     """A machine that breaks a rule of its definition, or an operation that it is outside of."""
 

@@ -11,13 +11,18 @@ import ast
 import sys
 import warnings
 from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
-from typing import Any
+from types import FunctionType
+from typing import Any, TypeVar, cast
 
 EXTRAS = {  # what is not always installed, and what installs it
     "array_api_compat": "gym", "gymnasium": "gym", "pettingzoo": "gym",
     "pysat": "infer", "stable_baselines3": "deep", "torch": "deep",
 }  # fmt: skip
+
+
+Made = TypeVar("Made", bound=Callable[..., Any])
 
 
 class Lazy:
@@ -46,6 +51,9 @@ def public_names(module: str, file: str) -> tuple[Callable[[str], object], Calla
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         value = _load(homes[name], name, f"{module}.{name}")
+        if isinstance(value, FunctionType):
+            value = explain_kinds(value)
+            value.__module__, value.__qualname__ = module, name  # where pickle looks for it
         setattr(sys.modules[module], name, value)
         register_with_gymnasium()
         return value
@@ -55,6 +63,32 @@ def public_names(module: str, file: str) -> tuple[Callable[[str], object], Calla
 
     register_with_gymnasium()
     return load, list_names, sorted(homes)
+
+
+def explain_kinds(made: Made) -> Made:
+    """Let a function, or the constructor of a class, name the argument of the wrong kind that made it fail.
+
+    A call that works is not looked at, and an error for which no argument is to blame goes on as it is.
+    """
+    target: Any = made
+    function = target.__init__ if isinstance(made, type) else target
+
+    @wraps(function)
+    def call(*args: object, **kwargs: object) -> object:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            from hocket.arguments import blame
+
+            blamed = blame(error, function, args, kwargs)
+            if blamed is None:
+                raise
+            raise blamed from error
+
+    if isinstance(made, type):
+        target.__init__ = call
+        return made
+    return cast("Made", call)
 
 
 def read_stub(path: str) -> tuple[dict[str, str], dict[str, str]]:

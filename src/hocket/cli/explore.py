@@ -20,8 +20,7 @@ from hocket.files import make_folder, write_whole
 from hocket.inference.ask import TRIALS
 from hocket.learn.settings import DEFAULT_LEARNER
 from hocket.runtime.run_logs import read_log
-from hocket.task.catalogue import load_task
-from hocket.task.files import save_task
+from hocket.task.catalogue import load_task, save_task
 from hocket.texts import counted
 
 LEARNT = "{} (explored)"  # what a task is called whose machine was learnt

@@ -23,8 +23,7 @@ from hocket.inference.logs import Log, Observed
 from hocket.machine.formats import save_design
 from hocket.machine.formats.schema import Design
 from hocket.runtime.run_logs import read_log
-from hocket.task.catalogue import load_task
-from hocket.task.files import save_task
+from hocket.task.catalogue import load_task, save_task
 from hocket.task.task import Task
 from hocket.texts import counted
 

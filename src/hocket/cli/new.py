@@ -13,8 +13,7 @@ from hocket.cli.options import option
 from hocket.cli.terminal import make_console
 from hocket.errors import FormatError, printable
 from hocket.files import exists, write_whole
-from hocket.task.catalogue import load_task, source_of
-from hocket.task.files import save_task
+from hocket.task.catalogue import load_task, save_task, source_of
 
 
 @dataclass(frozen=True)

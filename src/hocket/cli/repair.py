@@ -19,8 +19,8 @@ from hocket.errors import AssignmentError, InfeasibleError
 from hocket.machine.assignment import Assignment, Costs, repair
 from hocket.machine.formats import save_design
 from hocket.machine.formats.schema import Design
+from hocket.task.catalogue import save_task
 from hocket.task.editing import can_edit, edit_design, edit_task
-from hocket.task.files import save_task
 from hocket.task.repair import repair_task
 
 

@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
+from pathlib import Path
 
-from hocket.errors import SettingsError, TaskError
+from hocket.errors import TaskError
 from hocket.exploration.hidden import HiddenTask, StepTest
 from hocket.inference.ask import TRIALS, Answer, Inquiry, Purpose
 from hocket.inference.encoding import LocalMachine
 from hocket.inference.infer import Inferred, UnexplainedError, as_reward_machine
 from hocket.inference.logs import Episode, Log, LogError
 from hocket.inference.rivals import Tracker
+from hocket.inputs import whole
 from hocket.machine.composition import compose
 from hocket.task.agents import Gate
 from hocket.task.catalogue import as_task
@@ -48,7 +50,7 @@ class Explored:
 
 
 def explore(
-    world: Task | str,
+    world: Task | str | Path,
     knows: Mapping[str, Iterable[str]] | None = None,
     *,
     demonstrations: Log | None = None,
@@ -64,8 +66,7 @@ def explore(
     task = as_task(world)
     if knows is not None:
         task = task.with_knows({agent: tuple(events) for agent, events in knows.items()})
-    if steps < 1 or trials < 0:
-        raise SettingsError(f"steps must be at least 1 and trials at least 0, got {steps} and {trials}")
+    steps, trials = whole(steps, "steps", 1), whole(trials, "trials", 0)
     if demonstrations is not None and demonstrations.observed == "reward":
         raise LogError("demonstrations must show which events were accepted, got a log that shows rewards only")
     return Explorer(task, demonstrations, seed).run(trials, steps)

@@ -14,6 +14,7 @@ from hocket.inference.facts import ROOT, Facts, Unexplained, cheapest_event_sets
 from hocket.inference.logs import Attempt, Episode, Log, LogError
 from hocket.inference.rivals import ANYTHING, Question, RivalSearch, World, untried
 from hocket.inference.smallest import Smallest, make_search
+from hocket.inputs import whole
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
 from hocket.machine.formats.schema import machine_to
@@ -269,6 +270,8 @@ def infer(
         raise LogError("a log must have at least one attempt, got none")
     if not 0 <= noise < 0.5:
         raise LogError(f"noise must be at least 0 and below 0.5, got {shown(noise)}")
+    if not seconds >= 0:
+        raise LogError(f"seconds must be at least 0, got {shown(seconds)}")
     if not isinstance(knows, Mapping):
         if control is None:
             raise AssignmentError("without local event sets, say who controls which event")
@@ -279,7 +282,9 @@ def infer(
     if not noise and (unexplained := seen.unexplained()) is not None:
         raise UnexplainedError(unexplained)
     different = {episode.attempts: episode for episode in log.episodes}.values() if not noise else log.episodes
-    return Inferred(log, known, make_search(log, facts, largest, noise).run(tuple(different), seconds), noise)
+    return Inferred(
+        log, known, make_search(log, facts, whole(largest, "largest", 1), noise).run(tuple(different), seconds), noise
+    )
 
 
 def find_questions(

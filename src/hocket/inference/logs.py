@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
 from hocket.errors import HocketError, shown
+from hocket.lazy import explain_kinds
 from hocket.machine.names import Names, check_name
 
 Observed = Literal["all", "reward", "effective"]
@@ -40,6 +41,7 @@ class Episode(NamedTuple):
         return tuple(attempt.event for attempt in self.attempts if attempt.accepted)
 
 
+@explain_kinds
 @dataclass(frozen=True)
 class Log:
     """Episodes, and what they show: `all` (attempts, accepted or refused), `reward` (attempts and completion; a refused

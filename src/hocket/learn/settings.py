@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
+from hocket.deprecation import warn_deprecated
 from hocket.errors import SettingsError, shown
 
 DEFAULT_LEARNER = "sweep"
@@ -231,8 +231,7 @@ def rename_settings(settings: Mapping[str, Stored], *, warn: bool = False) -> di
     {'max_episode_steps': 50, 'discount': 0.9, 'team_review': 'off'}
     """
     for former in NEW_NAMES.keys() & settings.keys() if warn else ():
-        message = f"the setting {former} is deprecated: use {NEW_NAMES[former]}"
-        warnings.warn(message, DeprecationWarning, stacklevel=3)
+        warn_deprecated(f"the setting {former} is deprecated: use {NEW_NAMES[former]}")
     return {NEW_NAMES.get(name, name): _rename_value(name, value) for name, value in settings.items()}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from hocket.background import gather
 from hocket.capacity import require_memory
+from hocket.deprecation import warn_deprecated
 from hocket.errors import SettingsError, shown
 from hocket.inputs import whole
 from hocket.learn.batches import AnyStop, Batch, Pace, Report, StopSignal
@@ -84,7 +84,7 @@ def train(
     """
     for former, value, new in (("changes", changes, "settings"), ("policies", policies, "keep_policies")):
         if value is not None:
-            warnings.warn(f"train({former}=) is deprecated: use train({new}=)", DeprecationWarning, stacklevel=2)
+            warn_deprecated(f"train({former}=) is deprecated: use train({new}=)")
     keep_policies = policies if keep_policies is None else keep_policies
     if not isinstance(task, Task | str | Path) and hasattr(task, "possible_agents"):
         runs = _train_world(task, learner, check_seeds(seeds), steps, settings, device, views, folder, progress, stop)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hocket.errors import MachineError
 from hocket.graphs import Graph, make_graph
+from hocket.lazy import explain_kinds
 from hocket.machine.names import Names, make_distinct
 from hocket.machine.reward_machine import RewardMachine, require_machines
 
@@ -23,6 +24,7 @@ LONG = 1 << 62  # codes of joint states from which on they are of more than one 
 DIGIT = np.dtype("<u4")  # of such a code
 
 
+@explain_kinds
 class Composition:
     """The parallel composition of named machines, never enumerated: a state is a tuple with a state for each part.
 

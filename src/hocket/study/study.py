@@ -19,6 +19,7 @@ import numpy as np
 from hocket.documents import Document, as_table, as_text, as_texts, check_keys
 from hocket.errors import FormatError, HocketError, SettingsError, known_names, shown
 from hocket.files import MEGABYTE, exists, read_text
+from hocket.lazy import explain_kinds
 from hocket.learn.catalogue import find_learner, named_settings, require_setting
 from hocket.learn.settings import DEFAULT_LEARNER, Settings, SettingValue, declared, name_value, rename_settings
 from hocket.learn.survey import survey
@@ -79,6 +80,7 @@ class JobGroup(NamedTuple):
         return " ".join((self.task.name, self.learner, *changed))
 
 
+@explain_kinds
 @dataclass(frozen=True)
 class Study:
     """Which learners train on which tasks, with which settings, and how often.

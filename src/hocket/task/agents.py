@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from hocket.lazy import explain_kinds
 from hocket.machine.names import Names
 
 
@@ -19,6 +20,7 @@ class Option:
         return self.target + (f" after {self.after}" if self.after else "")
 
 
+@explain_kinds
 @dataclass(frozen=True)
 class Gate:
     """What opens a region to an agent, and what closes it again: the last of these events to happen decides.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from hocket.errors import FormatError, HocketError, known_names
-from hocket.files import exists, read_text
+from hocket.files import exists, read_text, write_whole
 from hocket.lazy import Lazy
 from hocket.machine.composition import Composition
 from hocket.machine.formats import FORMATS, load_design, toml
@@ -59,6 +60,16 @@ def load_task(
 def as_task(task: Task | str | Path) -> Task:
     """Take a task as it is, or load it by a built-in name or the path of a file."""
     return task if isinstance(task, Task) else load_task(task)
+
+
+def save_task(task: Task | str | Path, path: str | Path) -> None:
+    """Write a task to a .toml or .json file; places without letters stand in it by coordinates."""
+    path = Path(path)
+    if path.suffix.lower() not in (".toml", ".json"):
+        raise FormatError(f"a task is written as .toml or .json, got {path.suffix!r}", path=path)
+    document = as_task(task).document()
+    is_json = path.suffix.lower() == ".json"
+    write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n" if is_json else toml.unparse(document))
 
 
 def load(name: str | Path) -> Task | Design:

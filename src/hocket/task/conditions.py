@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import TaskError, known_names
+from hocket.lazy import explain_kinds
 from hocket.task.grid import Grid
 
 _WHERE = re.compile(r"(?:not at|not in|at|in|enters?|leaves?|stays? at|stays? in)(?:\s+|$)")
@@ -44,6 +45,7 @@ _QUANTIFIERS = {
 _MEANINGS = {word.split()[0]: meaning for meaning, words in _WORDS.items() for word in words} | {"in": (True, None)}
 
 
+@explain_kinds
 @dataclass(frozen=True)
 class Condition:
     """Where an agent has to be for an event: at a place, not at a place, or anywhere; `|` joins alternatives.

@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from hocket.errors import SettingsError, TaskError, known_names, require_known, shown
+from hocket.lazy import explain_kinds
 from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, TEAM, action_draw, slip_draw, start_draw, stream_key, sync_draw, threshold
@@ -43,6 +44,7 @@ class TeamStep(NamedTuple):
         return tuple(event for events in self.rounds for event in events)
 
 
+@explain_kinds
 @dataclass
 class TeamEpisode:
     """A team at work: every agent with its own machine, synchronising on shared events, beside the team machine.
@@ -209,6 +211,7 @@ class IndividualEpisodeStep(NamedTuple):
     done: bool
 
 
+@explain_kinds
 @dataclass
 class IndividualEpisode:
     """An individual agent, with simulated teammates: a shared event that needs them takes effect by chance."""

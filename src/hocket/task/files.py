@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial, reduce
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hocket.documents import Document, as_flag, as_number, as_table, as_text, as_texts, check_keys
 from hocket.errors import FormatError, HocketError, require_known
-from hocket.files import MEGABYTE, read_text, write_whole
+from hocket.files import MEGABYTE, read_text
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import decompose
 from hocket.machine.formats import beside, files_in, load_machine, toml
@@ -62,16 +61,6 @@ def read_task(path: Path, size: int | None = None, document: object = None, sour
         raise FormatError("is nested too deeply to be a task", path=path) from None
     except HocketError as error:
         raise FormatError(str(error), path=path) from None
-
-
-def save_task(task: Task, path: str | Path) -> None:
-    """Write a task to a .toml or .json file; places without letters stand in it by coordinates."""
-    path = Path(path)
-    if path.suffix.lower() not in (".toml", ".json"):
-        raise FormatError(f"a task is written as .toml or .json, got {path.suffix!r}", path=path)
-    document = task.document()
-    is_json = path.suffix.lower() == ".json"
-    write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n" if is_json else toml.unparse(document))
 
 
 def task_from(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import TaskError, require_known
+from hocket.lazy import explain_kinds
 from hocket.machine.names import check_name
 from hocket.random import Bits
 
@@ -29,6 +30,7 @@ WALL, FLOOR, CORNER = "#", ".", "+"  # on a map; a corner of cells is drawn wher
 MOST_CELLS = 1_000_000
 
 
+@explain_kinds
 @dataclass(frozen=True)
 class Grid:
     """A rectangular world: walls, and places that are named sets of cells (a region is a place of several)."""

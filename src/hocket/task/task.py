@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hocket.documents import Document
 from hocket.errors import TaskError, require_known
+from hocket.lazy import explain_kinds
 from hocket.machine.algebra import reachable_part
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
@@ -28,6 +29,7 @@ from hocket.task.consistency import check_events, check_rewards, check_tidy, che
 from hocket.task.grid import FLOOR, WALL, Grid, write_thin
 
 
+@explain_kinds
 @dataclass(frozen=True, repr=False)
 class Task:
     """A team's task, complete and checked on construction; what only analysis can tell is left to `check_task`."""

@@ -3,7 +3,6 @@ one text."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from hocket.deprecation import warn_deprecated
 from hocket.errors import HocketError, cut_names
 from hocket.machine.completion import Completion, completes_without, find_completion, find_idle, leaving_warnings
 from hocket.machine.composition import Composition
@@ -91,7 +91,7 @@ class Verdict:
     @property
     def fewest_steps(self) -> int:
         """The old name of `steps_lower_bound`."""
-        warnings.warn("fewest_steps is deprecated: use steps_lower_bound", DeprecationWarning, stacklevel=2)
+        warn_deprecated("fewest_steps is deprecated: use steps_lower_bound")
         return self.steps_lower_bound
 
     @cached_property

@@ -1,0 +1,118 @@
+"""Arguments of the wrong kind: a call that fails because of one says which, in a sentence."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import islice
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union
+
+from hocket.errors import ArgumentError, FormatError, HocketError, shown
+
+MOST_ITEMS = 1_000  # of a collection that are looked at
+KINDS: dict[object, tuple[type, ...]] = {int: (Integral,), float: (Real,)}  # as numpy's numbers are, too
+WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "Path": "a path",
+    "Callable": "a function",
+}
+
+
+def blame(
+    error: Exception, function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> HocketError | None:
+    """Say in a sentence why a call failed: a file, or the first argument that does not fit its annotation.
+
+    None if all fit, if that cannot be told, or if the error is a sentence already.
+    """
+    if isinstance(error, HocketError):
+        return None
+    if isinstance(error, OSError) and error.filename is not None:
+        return FormatError(error.strerror or type(error).__name__, path=str(error.filename))
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind(*args, **kwargs).arguments
+        hints = typing.get_type_hints(inspect.unwrap(function), {}, _Names(function))
+    except (TypeError, NameError, AttributeError):
+        return None
+    for name, value in bound.items():
+        parameter = signature.parameters[name].kind
+        several = parameter is inspect.Parameter.VAR_POSITIONAL
+        for each in typing.cast("tuple[object, ...]", value) if several else (value,):
+            if isinstance(each, str) and "\0" in each:
+                return ArgumentError(f"{name} must have no null characters, got {shown(each)}")
+            if parameter is not inspect.Parameter.VAR_KEYWORD and not _fits(each, hints.get(name, Any)):
+                return ArgumentError(f"{name} must be {_describe(hints[name])}, got {shown(each)}")
+    return None
+
+
+class _Names(dict[str, object]):
+    """What the names of annotations mean: those that only type checkers import are looked up, or taken for anything."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.scope: Mapping[str, object] = getattr(inspect.unwrap(function), "__globals__", {})
+
+    def __missing__(self, name: str) -> object:
+        if name in self.scope:
+            return self.scope[name]
+        package: Any = sys.modules["hocket"]  # annotations name what is public
+        return getattr(builtins, name, None) or (getattr(package, name) if name in package.__all__ else Any)
+
+
+def _fits(value: object, kind: Any) -> bool:  # noqa: ANN401 (an annotation is anything)
+    """Say whether a value is of the kind that an annotation asks for, as far as that can be seen."""
+    origin, of = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any or kind is object or isinstance(kind, TypeVar):
+        return True
+    if kind is None or kind is type(None):
+        return value is None
+    if origin in (Union, types.UnionType):
+        mappings = [each for each in of if typing.get_origin(each) is Mapping] if isinstance(value, Mapping) else []
+        return any(_fits(value, each) for each in mappings or of)
+    if origin is Literal:
+        return value in of
+    plain = origin or kind
+    if getattr(plain, "_is_protocol", False) and plain.__module__.startswith("hocket"):
+        return all(hasattr(value, name) for name in vars(plain) if not name.startswith("_"))
+    if not isinstance(plain, type):
+        return True
+    if plain in (tuple, list):  # any sequence is as good
+        plain = Collection
+    if plain.__name__ == "Task" and isinstance(value, str | Path):  # which are taken wherever a task is
+        return True
+    if not isinstance(value, KINDS.get(plain, (plain,))):
+        return False
+    if origin is None or not issubclass(plain, Iterable):
+        return True
+    if isinstance(value, Mapping) and len(of) == 2:
+        return all(_fits(key, of[0]) and _fits(item, of[1]) for key, item in islice(value.items(), MOST_ITEMS))
+    if isinstance(value, str | bytes):  # a text is no collection of names
+        return False
+    fixed = origin is tuple and of[-1:] != (...,)
+    return fixed or not isinstance(value, Collection) or all(_fits(item, of[0]) for item in islice(value, MOST_ITEMS))
+
+
+def _describe(kind: Any) -> str:  # noqa: ANN401 (an annotation)
+    """Name what an annotation asks for."""
+    origin, of = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, types.UnionType):
+        *others, last = dict.fromkeys(_describe(each) for each in of if each is not type(None))
+        return f"{', '.join(others)} or {last}" if others else last
+    if origin is Literal:
+        return " or ".join(map(repr, of))
+    plain = origin or kind
+    name = getattr(plain, "__name__", str(plain))
+    if isinstance(plain, type) and issubclass(plain, Mapping):
+        return "a mapping"
+    if isinstance(plain, type) and origin is not None and issubclass(plain, Iterable):
+        return "a collection"
+    return WORDS.get(name, f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}")
