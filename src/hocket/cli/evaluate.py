@@ -250,7 +250,8 @@ def _print_stalls(task: Task, tried: Sequence[EvaluatedPolicy]) -> None:
     if failing and (stall := _stall(task, failing[0].policy, failing[0].evaluation)) is not None:
         what = "earn nothing" if task.has_rewards else "fail in most episodes"
         which = f"{len(failing)} of {len(tried)} teams {what}"
-        make_console().print(f"{which}. The team of seed {failing[0].policy.seed} stalls {stall}.", style="bold red")
+        team = f"{failing[0].policy.learner}, seed {failing[0].policy.seed}"
+        make_console().print(f"{which}. The team of {team}, stalls {stall}.", style="bold red")
 
 
 def _describe(task: Task, solved: Exact) -> list[str]:
