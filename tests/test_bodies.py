@@ -31,6 +31,7 @@ from hocket.learn.optimal_team.reference import JointPlanner
 from hocket.random import TEAM
 from hocket.task.bodies import hold_all_apart, hold_apart, rule_of, units_of
 from hocket.task.episode import TeamStep
+from hocket.task.files import task_from
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import compile_task
 from hocket.task.teamwork.play import TeamMoves, play_team
@@ -291,6 +292,16 @@ def test_the_optimal_team_makes_way_where_there_is_a_bay():
     assert planner.solve() > 6
     space = find_space(compile_task(corridor(5, bay=False)))
     assert solve_jointly(space, 1e-10, 1000)[0][space.starts[0]] == 1000
+
+
+def test_starts_are_letters_places_and_cells_in_one_list():
+    task = hk.load_task("patrol")
+    document = {**task.document(), "bodies": False}
+    document["agents"] = {**document["agents"], "A1": {**document["agents"]["A1"], "start": ["post", "E", [0, 0]]}}
+    assert task_from(document).agents["A1"].starts == (0, 8, 9, 18, 19, 34, 35)
+    with pytest.raises(hk.HocketError, match=r"agents\.A1\.start: place 'pots' does not exist \(did you mean 'post'"):
+        document["agents"]["A1"]["start"] = ["E", "pots"]
+        task_from(document)
 
 
 def test_all_cells_in_which_an_agent_may_start_are_drawn(tmp_path):

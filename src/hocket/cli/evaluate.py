@@ -68,7 +68,7 @@ class Evaluate:
             print_json(_as_json(task, tried))
         else:
             _print_evaluations(task, tried)
-            _print_notes(tried)
+            _print_notes(task, tried)
             _print_probabilities(tried)
             _print_stalls(task, tried)
         return 0
@@ -210,11 +210,12 @@ def _cells(task: Task, evaluation: Evaluation) -> list[str]:
     return [*cells, f"{evaluation.mean_steps:.2f}", f"{low:g}, {middle:g}, {high:g}"]
 
 
-def _print_notes(tried: Sequence[EvaluatedPolicy]) -> None:
+def _print_notes(task: Task, tried: Sequence[EvaluatedPolicy]) -> None:
     """Print what the limits are over, what a failure counts as, and the success of each learner's runs together."""
     console = make_console()
     counted = ", ".join(f"{most:,}" for most in sorted({row.evaluation.most_steps for row in tried}))
-    console.print(f"95 % limits are over the episodes of each run. A failure counts as {counted} steps.", style="dim")
+    failure = "" if task.is_continuing else f" A failure counts as {counted} steps."
+    console.print(f"95 % limits are over the episodes of each run.{failure}", style="dim")
     for label, (runs, share) in _over_runs(tried).items():
         if runs > 1:
             limits = f", 95 % limits over runs {share.low:.4f} to {share.high:.4f}" if share.limits else ""

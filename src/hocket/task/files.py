@@ -19,7 +19,7 @@ from hocket.machine.formats import json as json_notation
 from hocket.machine.formats.schema import LANGUAGES, Files, machine_from, sentence_from
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Agent, Gate, Option
-from hocket.task.bodies import Bodies
+from hocket.task.bodies import SYMMETRIC, Bodies
 from hocket.task.conditions import Condition, Lexicon, parse_conditions, parse_option
 from hocket.task.consistency import check_conditions
 from hocket.task.grid import Grid, read_map
@@ -114,6 +114,8 @@ def task_from(
 def _bodies_from(value: object) -> Bodies:
     if isinstance(value, bool | str):
         return value
+    if not isinstance(value, list) or not value:
+        raise FormatError(f"must be true, {SYMMETRIC!r} or a list of regions, got {value!r:.60}", where="bodies")
     return _names_from(value, "bodies")
 
 
@@ -122,15 +124,19 @@ def _grid_from(table: Document, rows: Mapping[str, Document]) -> tuple[Grid, dic
         letter: _names_from(names, f"legend.{letter}")
         for letter, names in as_table(table.get("legend", {}), "legend").items()
     }
-    starts = [row["start"] for row in rows.values() if isinstance(row.get("start"), str)]
+    starts = [start for row in rows.values() for start in _listed(row.get("start")) if isinstance(start, str)]
     text = as_text(table["map"], "map")
     torus = as_flag(table.get("torus", False), "torus")
-    grid, letters = read_map(text, legend, [str(start) for start in starts], torus=torus)
+    grid, letters = read_map(text, legend, starts, torus=torus)
     places = dict(grid.places)
     for name, value in as_table(table.get("places", {}), "places").items():
         key = f"places.{name}"
         places[name] = places.get(name, frozenset()) | {*_cells_from(value, grid, key)}
     return replace(grid, places=places), letters
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
 
 
 def _names_from(value: object, key: str) -> tuple[str, ...]:
@@ -254,6 +260,8 @@ def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key
     """Read where an agent starts: one cell or several, by a letter, a place or coordinates."""
     if isinstance(value, str):
         return tuple(letters[value] if value in letters else grid.place(value, key))
+    if isinstance(value, list) and any(isinstance(start, str) for start in value):
+        return tuple(cell for start in value for cell in _start_from(start, grid, letters, key))
     return _cells_from(value, grid, key)
 
 
