@@ -299,8 +299,8 @@ def test_starts_are_letters_places_and_cells_in_one_list():
     document = {**task.document(), "bodies": False}
     document["agents"] = {**document["agents"], "A1": {**document["agents"]["A1"], "start": ["post", "E", [0, 0]]}}
     assert task_from(document).agents["A1"].starts == (0, 8, 9, 18, 19, 34, 35)
+    document["agents"]["A1"]["start"] = ["E", "pots"]
     with pytest.raises(hk.HocketError, match=r"agents\.A1\.start: place 'pots' does not exist \(did you mean 'post'"):
-        document["agents"]["A1"]["start"] = ["E", "pots"]
         task_from(document)
 
 

@@ -588,6 +588,21 @@ def test_policies_of_a_task_that_is_not_decomposable_are_evaluated_and_read_as_t
         assert evaluation.mean_steps == 2
 
 
+def test_environments_of_a_task_that_is_not_decomposable_follow_the_teams_machine():
+    env, copies, machines = hk.gym.team_env(in_order()), hk.gym.team_vector_env(in_order()), hk.gym.batched(in_order())
+    env.reset(seed=0)
+    copies.reset(seed=0)
+    right, left, stay = (ACTIONS.index(action) for action in ("right", "left", "stay"))
+    state, ends = machines.reset(1), []
+    for cells, actions in (((2, 3), (stay, right)), ((1, 2), (left, left)), ((0, 3), (left, right))):
+        state, _, _, done = machines.step(state, machines.holds(np.array([cells])))
+        one = env.step(dict(zip(("A1", "A2"), actions, strict=True)))[2]["A1"]
+        ends.append((one, bool(copies.step(np.array([actions]))[2][0]), bool(done[0])))
+    assert ends == [(False,) * 3, (False,) * 3, (True,) * 3]  # A2 came too early, and once more
+    with pytest.raises(hk.HocketError, match="in order is not decomposable: labels"):
+        hk.label_trajectory(in_order(), [])
+
+
 # Hierarchical learning, by hand.
 
 

@@ -23,6 +23,7 @@ from hocket.inputs import whole
 from hocket.machine.decomposition import Decomposition
 from hocket.task.catalogue import as_task
 from hocket.task.gates import closed_cells
+from hocket.task.memory import with_team_machine
 from hocket.task.task import Task
 
 DType = Any  # of whichever library
@@ -62,7 +63,7 @@ def batched(task: Task | Decomposition | str | Path, *, rounds: int | None = Non
     and of a task each edge.
     So many `rounds` are computed in every step, by default as many as the machines can need.
     """
-    source = task if isinstance(task, Decomposition) else as_task(task)
+    source = task if isinstance(task, Decomposition) else with_team_machine(as_task(task))
     if isinstance(source, Decomposition) and not source.ok:
         raise AssignmentError(f"the machine must be decomposable: {source.explain()}")
     needed = most_rounds(source) if rounds is None else whole(rounds, "rounds", 1)

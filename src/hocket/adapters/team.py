@@ -23,6 +23,7 @@ from hocket.random import MASK, TEAM, slip_draw, stream_key, threshold
 from hocket.task.bodies import hold_apart
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS, OUTCOMES, slip_outcome
+from hocket.task.memory import with_team_machine
 from hocket.task.settling_arrays import settle
 from hocket.task.tables import Tables, compile_task, draw_starts
 from hocket.task.task import Task
@@ -43,9 +44,10 @@ def team_env(
     """Make a PettingZoo environment (a ParallelEnv) of a task's whole team.
 
     Everyone is rewarded as the team is: by its machine's rewards, or 1 for completing the task. All end together:
-    terminated when every agent's machine is final, truncated after `max_episode_steps`.
+    terminated when every agent's machine is final, truncated after `max_episode_steps`. In a task that is not
+    decomposable everyone follows the team's machine.
     """
-    return TeamEnv(as_task(task), observation, max_episode_steps, render_mode)
+    return TeamEnv(with_team_machine(as_task(task)), observation, max_episode_steps, render_mode)
 
 
 parallel_env = team_env  # the name that PettingZoo's modules have for it

@@ -19,6 +19,7 @@ from hocket.learn.episodes import require_settled, team_state, team_tables
 from hocket.learn.kernels.teams import Clock, Earned, begin_teams, make_teams, step_teams
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS
+from hocket.task.memory import with_team_machine
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
@@ -35,7 +36,7 @@ def team_vector_env(
     equals `team_env` with seed s + i, or with the i-th of the seeds that `reset` is given. A copy whose episode has
     ended begins the next one in the following step, whatever its actions.
     """
-    return TeamEnvs(as_task(task), whole(num_envs, "num_envs", 1), observation, max_episode_steps)
+    return TeamEnvs(with_team_machine(as_task(task)), whole(num_envs, "num_envs", 1), observation, max_episode_steps)
 
 
 class TeamEnvs(CopiesEnv):

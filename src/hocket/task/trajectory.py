@@ -35,6 +35,8 @@ def label_trajectory(task: Task | str | Path, trajectory: Iterable[Mapping[str, 
     [(('0', '0'), ()), (('0', '0'), ('r1', 'r2', 'r')), (('2', '2'), ('g1', 'g2'))]
     """
     task, triplets = as_task(task), list[Triplet]()
+    if not task.is_single_agent and not task.decomposition.ok:
+        raise TaskError(f"{task.name} is not decomposable: labels of the team and of its agents differ", key="machine")
     episode = TeamEpisode(task)
     for number, cells in enumerate(trajectory):
         where = f"trajectory[{number}]"
