@@ -130,7 +130,7 @@ def test_the_learnt_task_tells_whether_gates_are_open(plates):
 
 
 def test_bad_settings_of_exploring_are_refused():
-    with pytest.raises(SettingsError, match="steps must be at least 1"):
+    with pytest.raises(SettingsError, match="steps must be an integer of at least 1"):
         hk.explore("buttons", steps=0)
     log = replace(demonstration(composition(hk.load_task("buttons")), 0), observed="reward")
     with pytest.raises(HocketError, match="demonstrations must show which events were accepted"):

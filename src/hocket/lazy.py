@@ -42,8 +42,11 @@ class Lazy:
 def public_names(module: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Make a module's `__getattr__`, `__dir__` and `__all__` of the stub beside its file."""
     homes, deprecated = read_stub(f"{file}i")
+    functions: dict[str, object] = {}  # not in the module itself, where doctest would find their examples once more
 
     def load(name: str) -> object:
+        if name in functions:
+            return functions[name]
         if name in deprecated:
             home, new = (deprecated[name].rpartition(".")[0] or module), deprecated[name].rpartition(".")[2]
             warnings.warn(f"{module}.{name} is deprecated: use {home}.{new}", DeprecationWarning, stacklevel=2)
@@ -54,7 +57,9 @@ def public_names(module: str, file: str) -> tuple[Callable[[str], object], Calla
         if isinstance(value, FunctionType):
             value = explain_kinds(value)
             value.__module__, value.__qualname__ = module, name  # where pickle looks for it
-        setattr(sys.modules[module], name, value)
+            functions[name] = value
+        else:
+            setattr(sys.modules[module], name, value)
         register_with_gymnasium()
         return value
 
