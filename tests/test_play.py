@@ -357,7 +357,7 @@ def test_optimal_teammates_do_what_optimal_policies_do_in_a_test(play):
     assert "Completed in" in printed
     task = hk.load_task("rendezvous-3")
     (run,) = hk.train(task, learner="optimal", seeds=1, steps=1000, threads=1)
-    best, learnt = reference_teammates(task, "optimal"), trained_teammates(task, run.policy)
+    best, learnt = reference_teammates(task, "optimal"), trained_teammates(task, [run.policy])
     episode = hk.TeamEpisode(task, 3)
     for _ in range(30):
         assert best(episode) == learnt(episode)
@@ -384,7 +384,9 @@ def test_trained_teammates_come_from_a_folder_of_runs(play, tmp_path):
     assert (code, printed.count("\nstep ")) == (0, len({*task.machine.events} - {"l1", "l2"}))
     (run,) = hk.train(task, learner="iql", seeds=1, steps=1000, threads=1)
     with pytest.raises(hk.HocketError, match="a policy of iql depends on the agent's memory"):
-        trained_teammates(task, run.policy)
+        trained_teammates(task, [run.policy])
+    episode, usable = hk.TeamEpisode(task), hk.load_policies(folder, task)
+    assert trained_teammates(task, [run.policy, *usable])(episode) == trained_teammates(task, usable)(episode)
 
 
 def test_watching_in_a_pipe_tells_what_happens_to_a_random_team_with_that_seed(play):

@@ -57,7 +57,7 @@ class PlayTask:
     """Agents to control, in turn (default: none, only watch). Without a terminal, keys are read from standard input:
     "dd.w" is four steps."""
     mates: Annotated[str, option("random|optimal|FOLDER", name="with")] = "random"
-    """Policies of the other agents: random, optimal, or those of the first run in a folder."""
+    """Policies of the other agents: random, optimal, or in a folder the first that go by agents' machines."""
     seed: Number = 0
     """Random seed."""
     steps: Number = 1000
@@ -119,7 +119,7 @@ def _teammates(task: Task, named: str) -> Teammates:
         raise HocketError(
             f"--with takes {', '.join(known)} or a folder of runs, got {named!r} ({known_names(named, known)})"
         )
-    return trained_teammates(task, load_policies(named, task)[0])
+    return trained_teammates(task, load_policies(named, task))
 
 
 def _play_on_screen(game: TerminalGame, console: Console, delay: float) -> Outcome:

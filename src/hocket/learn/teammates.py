@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
 from hocket.learn.actors import machine_values
 from hocket.learn.catalogue import find_learner, references
+from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy
 from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.grid import ACTIONS
@@ -23,8 +26,10 @@ def reference_teammates(task: Task, learner: str) -> Teammates:
     return _greedy(task, about.block(compile_task(task), about.settings(), (0,), 1).arrays(0)["q"])
 
 
-def trained_teammates(task: Task, policy: Policy) -> Teammates:
-    """Let every agent take the best action that it has learnt."""
+def trained_teammates(task: Task, policies: Sequence[Policy]) -> Teammates:
+    """Let every agent take the best action that it has learnt: by the first policy over cells and machine states."""
+    usable = (policy for policy in policies if find_learner(policy.learner).policy_input is PolicyInput.MACHINE)
+    policy = next(usable, policies[0])
     return _greedy(task, machine_values(task, policy.learner, policy.arrays))
 
 

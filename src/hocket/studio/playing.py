@@ -130,7 +130,7 @@ def _teammates(task: Task, kind: str, policies: Path | None) -> Teammates:
         return reference_teammates(task, kind)
     if policies is None:
         raise SettingsError("there are no trained policies yet; train first, or choose other teammates")
-    return trained_teammates(task, load_policies(policies, task)[0])
+    return trained_teammates(task, load_policies(policies, task))
 
 
 def learners() -> Data:
