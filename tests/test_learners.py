@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -495,6 +496,9 @@ def test_cqrm_refuses_what_needs_more_memory_than_it_may_have():
     with pytest.raises(hk.HocketError, match=f"would need {needed:,} bytes.* {needed - 1:,}"):
         learn(meeting(), "cqrm", 10, most_memory=needed - 1)
     assert learn(meeting(), "cqrm", 10, most_memory=needed)
+    needed = 2 + round(10 * math.log2(100 * 5))
+    with pytest.raises(hk.HocketError, match=f"would need 2.{needed} bytes a seed for 10 agents as one in each state"):
+        hk.train("rendezvous-10", "cqrm", seeds=1, steps=1_000)
 
 
 def test_more_pairs_of_dynamics_than_16_bits_hold_are_told_apart():

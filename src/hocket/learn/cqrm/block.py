@@ -84,11 +84,12 @@ def check_size(tables: Tables, settings: CqrmSettings) -> None:
     agents, cells = tables.offset.shape
     states = len(tables.team_final)
     needed = cells**agents * len(ACTIONS) ** agents * max(states, 1) * 4
+    who = f"{agents} agents as one" if agents > 1 else "one agent"
+    limit = f"the limit is {shown_count(settings.most_memory)} (most_memory)"
     if states == 0:
-        raise SettingsError("cqrm needs the team machine with all its states, and this one is too large")
+        size = f"{shown_count(needed)} bytes a seed for {who} in each state of the team machine"
+        raise SettingsError(f"cqrm would need {size}, of which there are too many to list; {limit}")
     if needed > settings.most_memory:
-        who = f"{agents} agents as one" if agents > 1 else "one agent"
-        limit = f"the limit is {shown_count(settings.most_memory)} (most_memory)"
         raise SettingsError(f"cqrm would need {shown_count(needed)} bytes a seed for {who}; {limit}")
     different, _ = joint_dynamics(tables.dynamics, tables.team_class)
     if (workspace := kernel.workspace_bytes(len(different), states)) > settings.most_memory:
