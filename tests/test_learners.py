@@ -607,6 +607,14 @@ def test_environments_of_a_task_that_is_not_decomposable_follow_the_teams_machin
         hk.label_trajectory(in_order(), [])
 
 
+def test_an_agent_of_a_task_that_is_not_decomposable_has_no_environment_of_its_own():
+    for make in (hk.gym.individual_env, hk.gym.individual_vector_env):
+        with pytest.raises(
+            hk.HocketError, match="in order is not decomposable; run `hocket repair 'in order'`, or use"
+        ):
+            make(in_order(), "A1")
+
+
 # Hierarchical learning, by hand.
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from bisect import bisect_right
 from functools import partial
 from operator import index
@@ -57,7 +58,8 @@ def individual_env(
 
     A shared event that needs teammates takes effect with `sync_probability` in each step in which the agent is ready.
     `shaping` is a discount, the learner's own: it adds potential-based rewards for advancing in the machine, which
-    leave the best policies the best. After `max_episode_steps` an episode is truncated.
+    leave the best policies the best. After `max_episode_steps` an episode is truncated. A task that is not decomposable
+    is refused, for its agents have no machines that follow the team's.
     """
     given = dict(locals())
     loaded = as_task(task)
@@ -254,6 +256,9 @@ def individual_model(
     if not 0 < sync_probability <= 1:
         raise SettingsError(f"sync_probability must lie above 0 and be at most 1, got {sync_probability!r}")
     check_shaping(shaping)
+    if not task.is_single_agent and not task.decomposition.ok:
+        command = f"hocket repair {shlex.quote(task.source or task.name)}"
+        raise TaskError(f"{task.name} is not decomposable; run `{command}`, or use team_env", key="machine")
     machine, place = task.machines[agent], list(task.agents).index(agent)
     table = individual_table(compile_task(task), place, sync_probability, sync_literal=sync_literal)
     potential = np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping, table.is_final)
