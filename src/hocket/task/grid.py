@@ -222,6 +222,11 @@ def _read_thin(lines: Sequence[str], torus: bool = False) -> tuple[list[str], fr
     if len(lines) % 2 == 0 or any(len(line) != len(lines[0]) or len(line) % 2 == 0 for line in lines):
         raise TaskError("a map with thin walls has an odd number of lines, all of the same odd length", key="map")
     rows, columns = len(lines) // 2, len(lines[0]) // 2
+    for row, line in enumerate(lines[::2]):
+        for column, mark in enumerate(line[::2]):
+            if mark != CORNER:
+                where = f"line {2 * row + 1}, column {2 * column + 1} of the map"
+                raise TaskError(f"at corners of cells stands {CORNER!r}, got {mark!r} in {where}", key="map")
     empty = Grid(rows, columns, torus=torus)
     drawn: dict[str, set[tuple[int, int]]] = {" ": set(), "-": set(), "|": set()}
     for cell in range(rows * columns):
