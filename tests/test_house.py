@@ -5,6 +5,7 @@ import inspect
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from importlib import import_module
@@ -400,3 +401,14 @@ def test_the_checkers_have_nothing_to_say(arguments):
         [sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_marker_of_a_test_is_declared():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
+    known = {line.partition(":")[0] for line in settings["markers"]}
+    used = {
+        name
+        for path in (ROOT / "tests").glob("*.py")
+        for name in re.findall(r"pytest\.mark\.(\w+)", path.read_text(encoding="utf-8"))
+    }
+    assert used - known == {"filterwarnings", "parametrize", "skipif", "usefixtures"}  # which are pytest's
