@@ -11,7 +11,7 @@ const MOST_POINTS = 500; // of a curve
 const BUSY = ["starting", "compiling", "training", "reviewing"];
 const EDGE = { left: 56, right: 14, top: 22, bottom: 40 };
 
-const training = { id: null, now: "", step: 0, steps: 0, most: 1000, tests: [], report: null, text: "" };
+const training = { id: null, now: "", before: null, step: 0, steps: 0, most: 1000, tests: [], report: null, text: "" }; // before: when it was told to stop or go on
 const asked = { learner: null, steps: 50_000, seeds: 3, settings: {}, kind: "softmax" };
 let known = null; // the learners
 let parts = null;
@@ -117,6 +117,7 @@ function receive(message) {
     training.reason = message.refused;
   }
   if (message.now) training.now = message.now;
+  if (training.now !== training.before) training.before = null;
   if (message.most) training.most = message.most;
   if (message.step) training.step = message.step;
   if (message.tests) training.tests.push({ step: message.step, tests: message.tests });
@@ -130,8 +131,13 @@ function receive(message) {
 
 async function stopOrGo() {
   const command = training.now === "stopped" ? "continue" : "stop";
+  training.before = training.now;
+  showNow();
   const answer = await ask("steer", { training: training.id, command }).catch(() => ({ refused: "The studio does not answer." }));
-  if (answer.refused) toast(answer.refused);
+  if (!answer.refused) return; // what comes of it is told as all the rest is
+  toast(answer.refused);
+  training.before = null;
+  showNow();
 }
 
 function showNow() {
@@ -148,7 +154,7 @@ function showNow() {
   parts.status.dataset.now = now;
   parts.start.disabled = BUSY.includes(now);
   parts.steer.textContent = now === "stopped" ? "Continue" : "Stop";
-  parts.steer.disabled = !["training", "stopped"].includes(now);
+  parts.steer.disabled = !["training", "stopped"].includes(now) || now === training.before;
 }
 
 // The report of what was learnt so far, with its curves and episodes, in a frame of its own.
