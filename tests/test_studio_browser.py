@@ -425,6 +425,20 @@ def test_a_transition_to_an_empty_spot_makes_a_state_there_and_others_stay(page)
         assert new[1] - after[0][1] == pytest.approx((old[1] - before[0][1]) * scale, abs=1.5)
 
 
+def test_a_transition_to_an_empty_spot_that_is_cancelled_leaves_no_spot_behind(page):
+    longer, spots = BUTTONS.replace('u6 = { Goal = "u7" }', 'u6 = { Goal = "u7", Y = "u8" }'), []
+    for _ in range(2):
+        put_text(page, longer)
+        state = page.locator('#team [data-name="u8"] ellipse').first
+        spots.append((state.get_attribute("cx"), state.get_attribute("cy")))
+        put_text(page, BUTTONS)
+        x, y = middle(page, '#team [data-name="u6"] .handle')
+        drag(page, (x, y), (x + 30, y + 90))
+        page.keyboard.press("Escape")
+        expect(page.locator("dialog")).to_have_count(0)
+    assert spots[0] == spots[1]
+
+
 def test_a_state_is_moved_and_tidied(page):
     state = page.locator('#team [data-name="u1"] ellipse').first
     before = state.get_attribute("cy")

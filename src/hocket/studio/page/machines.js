@@ -283,18 +283,17 @@ function dragTransition(world, picture, svg, part, index, nodes, spots, sizes) {
     const at = pointIn(svg, last);
     const target = under(at);
     const name = target < 0 ? freshName(picture.states) : picture.states[target];
-    if (target < 0) {
-      if (Math.hypot(at[0] - x, at[1] - y) < 12) return;
-      pinsOf(part).set(name, at);
-    }
-    askEvent(world, part, picture.states[index], name, last);
+    if (target < 0 && Math.hypot(at[0] - x, at[1] - y) < 12) return;
+    askEvent(world, part, picture.states[index], name, last, target < 0 ? at : null);
   });
 }
 
-// Add a transition; the condition of an event that is new is asked for.
-async function addTransition(world, what) {
+// Add a transition, with a spot for a state that is new; the condition of an event that is new is asked for.
+async function addTransition(world, what, spot = null) {
   const isNew = world.map && !world.events.some((event) => event.name === what.event);
+  if (spot) pinsOf(what.part).set(what.target, spot);
   const isDone = await gesture({ kind: "transition", ...what });
+  if (spot && !isDone) pinsOf(what.part).delete(what.target);
   if (isDone && isNew) askCondition(what.event);
   return isDone;
 }
@@ -306,13 +305,13 @@ function freshName(states) {
 }
 
 // Ask on which event a new transition is, where the pointer is.
-function askEvent(world, part, state, target, at) {
+function askEvent(world, part, state, target, at, spot) {
   const list = make("datalist", { id: "event-names" }, world.events.map((event) => make("option", { value: event.name })));
   const input = make("input", { type: "text", list: "event-names", required: true, "aria-label": `Event of the transition from ${state} to ${target}`, placeholder: "event", size: 12 });
   const dialog = make("dialog", { class: "small-dialog", onclose: () => dialog.remove() },
     make("form", {
       method: "dialog",
-      onsubmit: () => addTransition(world, { part, state, target, event: input.value.trim() }),
+      onsubmit: () => addTransition(world, { part, state, target, event: input.value.trim() }, spot),
     }, make("span", {}, `${state} → ${target} on `), input, list, make("button", { class: "main" }, "Add")));
   document.body.append(dialog);
   dialog.showModal();
