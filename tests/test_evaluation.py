@@ -265,6 +265,8 @@ def test_evaluation_does_not_depend_on_threads(trained):
     task, runs = trained
     one, two = (hk.evaluate(task, runs, 25_000, threads=threads) for threads in (1, 3))
     assert one == two
+    with pytest.raises(hk.HocketError, match="threads must be an integer of at least 1, got 0"):
+        hk.evaluate(task, runs, 1, threads=0)
 
 
 @pytest.mark.parametrize("steps", [1, 10_000, 10**9])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import Event
@@ -88,6 +87,7 @@ def _evaluate(
     task: Task, tables: Tables, policy: Policy, episodes: int, greedy: bool, seed: int, threads: int | None
 ) -> Evaluation:
     from hocket.learn.catalogue import find_learner  # compiled, which others do without
+    from hocket.learn.training import count_workers
 
     learner = find_learner(policy.learner)
     settings = learner.check_policy(policy.arrays, policy.settings, tables)
@@ -110,7 +110,7 @@ def _evaluate(
                 earned[part] = played.returns
             yield begin
 
-    list(gather([play() for _ in range(threads or os.cpu_count() or 1)], Event()))
+    list(gather([play() for _ in range(count_workers(threads))], Event()))
     return evaluate_episodes(list(task.agents), steps, finish, most_steps, "greedy" if greedy else "softmax", earned)
 
 

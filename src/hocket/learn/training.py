@@ -180,7 +180,7 @@ def keeping(run: Run, policies: int | None) -> Run:
 
 def count_workers(threads: int | None) -> int:
     """Say how many threads to use: those asked for, or one for each core."""
-    return whole(0 if threads is None else threads, "threads", 0) or os.cpu_count() or 1
+    return os.cpu_count() or 1 if threads is None else whole(threads, "threads", 1)
 
 
 def share_out(batch: Batch, workers: int) -> list[Batch]:
