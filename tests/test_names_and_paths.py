@@ -34,6 +34,13 @@ def test_a_path_is_taken_for_the_task_and_the_folder_that_it_names(folder):
     assert (folder / "task.svg").stat().st_size > 0
 
 
+def test_a_study_is_run_by_the_name_of_its_file(folder, tmp_path):
+    (folder / "study.toml").write_text(
+        'tasks = ["meeting.toml"]\nlearners = ["dqprm"]\nseeds = 1\nsteps = 40\nsettings = { test_every = 20 }\n'
+    )
+    assert [record.seed for record in hk.run_study(str(folder / "study.toml"), tmp_path / "x").records] == [0]
+
+
 @pytest.mark.parametrize(
     "use",
     [
@@ -42,6 +49,8 @@ def test_a_path_is_taken_for_the_task_and_the_folder_that_it_names(folder):
         lambda: hk.train("buttons", settings=3),
         lambda: hk.train("buttons", settings={3: 4}),
         lambda: hk.train("buttons", threads="two"),
+        lambda: hk.train("buttons", threads=0),
+        lambda: hk.run_study(3, "x"),
         lambda: hk.check_task(None),
         lambda: hk.evaluate(3, []),
         lambda: hk.evaluate("buttons", 3),

@@ -32,7 +32,7 @@ from hocket.study.store import (
     keep_task,
     load_results,
 )
-from hocket.study.study import JobGroup, Study
+from hocket.study.study import JobGroup, Study, load_study
 from hocket.study.testing import play_tests
 from hocket.task.catalogue import as_task
 from hocket.task.memory import with_team_machine
@@ -54,7 +54,7 @@ Watch = Callable[[Update], None]
 
 
 def run_study(
-    study: Study,
+    study: Study | str | Path,  # a built-in name or the path of a file will do
     folder: str | Path,
     *,
     engine: Engine | None = None,
@@ -63,9 +63,11 @@ def run_study(
 ) -> Results:
     """Run what is missing of a study, writing each run to a folder as it finishes; return all that is there.
 
-    What the folder has of other studies stays in it. When `stop` is set, what is not finished is left out. Where a run
-    fails, what is finished is written down before the error is raised; that of a cluster is an `UnfinishedError`.
+    `study` is a study, or the name or file of one. What the folder has of other studies stays in it. When `stop` is
+    set, what is not finished is left out. Where a run fails, what is finished is written down before the error is
+    raised; that of a cluster is an `UnfinishedError`.
     """
+    study = study if isinstance(study, Study) else load_study(study)
     chosen, halt, begin = engine or ThreadEngine(), stop or threading.Event(), time.perf_counter()
     with claimed(folder) as store:
         before, groups = load_results(store, halt), study.groups()
