@@ -5,6 +5,7 @@ import io
 import json
 import re
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from rich.status import Status
 
 import hocket as hk
 from hocket.cli import evaluate, progress
+from hocket.cli.results import print_results
 from hocket.cli.runs import StudyOutcome
 from hocket.study.running import Update, run_study
 from hocket.task.grid import ACTIONS, STAY
@@ -54,6 +56,15 @@ def test_training_as_json_says_the_same(hocket, task):
     assert row["seeds"] == 3 and row["steps"] == 3_000
     assert len(row["softmax"]["quartiles"]) == 3 and 0 <= row["greedy"]["success"] <= 1
     assert row["bounds"]["lower"] <= row["bounds"]["success"] <= row["bounds"]["upper"]
+
+
+@pytest.mark.parametrize(("taken", "is_hot"), [(25, False), (42, False), (43, True), (250, True), (1_000, True)])
+def test_softmax_that_fails_or_takes_long_where_greedy_does_not_is_said_to_be_hot(tmp_path, capsys, taken, is_hot):
+    made = record("x", "1" * 64, "dqprm", 0, [taken] * 10)
+    kinds = {**made.tests, "greedy": record("x", "1" * 64, "dqprm", 0, [23] * 10).tests["greedy"]}  # that is, 21 steps
+    print_results(hk.summarize(write_study(tmp_path / "x", [replace(made, tests=kinds)])))
+    said = "dqprm: softmax at temperature 0.02 is hotter than many differences of values; see greedy."
+    assert (said in capsys.readouterr().out) == is_hot
 
 
 def test_several_tasks_are_told_apart(hocket, task, tmp_path):
