@@ -332,6 +332,17 @@ def test_show_prints_a_machine_alone_and_its_rewards(hocket, tmp_path):
     assert hocket("show", save(tmp_path, machine)) == (0, "team\n▶    u0  a / -0.5 → u0\n\n", "")
 
 
+def test_show_closes_boxes(hocket, tmp_path):
+    path = tmp_path / "day.toml"
+    path.write_text('sequence = ["wake", "fetch"]\n[calls]\nfetch = { sequence = ["get", "put"] }\n')
+    assert "fetch › put" in hocket("show", path)[1]
+    assert hocket("show", path, "--closed") == (
+        0,
+        "team\n▶    wake   wake → fetch\n     fetch  put → done\n  ◎  done\n\n",
+        "",
+    )
+
+
 def test_show_leaves_out_most_of_a_large_machine_and_says_so(hocket, tmp_path):
     moves = {(f"u{i}", "a"): f"u{i + 1}" for i in range(99)}
     path = save(tmp_path, hk.RewardMachine(initial="u0", transitions=moves, final={"u99"}))

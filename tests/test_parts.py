@@ -345,7 +345,58 @@ def test_a_closed_box_is_one_state(folder):
         ("fetch", "put"): "build",
         ("build", "nail"): "done",
     }
+    assert closed.members["fetch"] == ("fetch › loaded", "fetch › empty")
+    assert close_boxes(closed) is None and boxes_of(closed) == {}
     assert close_boxes(hk.load_task("buttons").machine) is None
+
+
+def test_a_box_that_could_be_left_in_two_ways_stays_open():
+    moves = {("a", "x"): "p › 1", ("p › 1", "y"): "p › 2", ("p › 1", "z"): "b", ("p › 2", "z"): "q › 1"}
+    moves |= {("q › 1", "y"): "q › 2", ("q › 2", "z"): "c", ("b", "y"): "c"}
+    closed = close_boxes(hk.RewardMachine(initial="a", transitions=moves, final=["c"]))
+    assert [*closed.states] == ["a", "p › 1", "p › 2", "b", "q", "c"]
+    assert [*boxes_of(closed)] == ["p"]
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        {("a", "x"): "p › 1", ("p › 1", "y"): "p › 2", ("p › 1", "z"): "a"},  # can be left, and p › 2 is final
+        {("a", "x"): "p › 1", ("p › 1", "y"): "p › 2", ("p › 1", "z"): "b", ("p › 2", "z"): "c"},
+    ],
+)
+def test_where_no_box_can_be_closed_there_is_no_closed_machine(moves):
+    final = {*moves.values()} - {state for state, _ in moves}
+    assert close_boxes(hk.RewardMachine(initial="a", transitions=moves, final=final)) is None
+
+
+def test_a_closed_projection_stands_for_states_of_the_team():
+    machine = hk.sequence("wake", fetch=hk.sequence("get", "carry", "put"))
+    local = hk.project(machine, ["wake", "get", "put"])
+    assert len(local.states) < len(machine.states)
+    assert close_boxes(local).members == close_boxes(machine).members
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=30, deadline=None)
+def test_what_happens_outside_of_closed_boxes_happens_in_the_closed_machine(seed):
+    chance = random.Random(seed)
+    calls = {name: hk.sequence(*(f"{name}{step}" for step in range(chance.randint(1, 3)))) for name in "pqr"}
+    machine = hk.unfold(hk.sequence(*chance.choices("pqrxyz", k=chance.randint(1, 5))), calls)
+    closed = close_boxes(machine) or machine
+    box = {member: state for state, members in closed.members.items() for member in members}
+    assert {*box} == {*machine.states} and box[machine.initial] == closed.initial
+    for (state, event), target in machine.transitions.items():
+        assert box[state] == box[target] or closed.transitions[box[state], event] == box[target]
+    assert {box[state] for state in machine.final} == {*closed.final}
+
+
+def test_drawings_are_made_with_closed_boxes(folder, tmp_path):
+    machine = hk.load_machine(folder / "day.toml")
+    hk.draw_machines({"team": machine}, tmp_path / "day.svg", closed=True)
+    svg = (tmp_path / "day.svg").read_text()
+    assert ">fetch<" in svg and ">loaded<" not in svg
+    assert "<title>fetch = {fetch › loaded, fetch › empty}</title>" in svg
 
 
 def test_a_projection_keeps_states_in_a_box_where_all_that_they_stand_for_are(folder):

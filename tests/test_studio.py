@@ -154,6 +154,18 @@ def test_a_placed_machine_has_every_state_and_edge_inside():
             assert abs(((point[0] - x) / wide) ** 2 + ((point[1] - y) / high) ** 2 - 0.25) < 0.06  # on its rim
 
 
+def test_boxes_are_told_open_and_closed():
+    text = 'sequence = ["wake", "fetch"]\nknows = { A1 = ["wake", "get", "put"] }\n'
+    picture = understand(f'{text}[calls]\nfetch = {{ sequence = ["get", "put"] }}\n')["machines"]["team"]
+    assert picture["states"] == ["wake", "fetch", "fetch › put", "done"]
+    assert picture["labels"] == ["wake", "fetch", "put", "done"]
+    assert picture["boxes"] == [{"name": "fetch", "label": "fetch", "states": [1, 2]}]
+    closed = picture["closed"]
+    assert closed["states"] == ["wake", "fetch", "done"] and closed["closed_boxes"] == [1]
+    assert closed["stands_for"] == [0, 1, 1, 2] and len(closed["layout"]["nodes"]) == 3
+    assert "boxes" not in understand(BUTTONS)["machines"]["team"]
+
+
 # A worker.
 
 

@@ -339,6 +339,46 @@ def test_a_machine_alone_has_no_map(page):
     is_shown(page, "yes")
 
 
+CALLING = """
+sequence = ["wake", "fetch", "rest"]
+knows = { A1 = ["wake", "get", "rest"], A2 = ["get", "put"] }
+[calls]
+fetch = { sequence = ["get", "put"] }
+"""
+
+
+def test_boxes_are_closed_and_opened_by_keys_and_clicks_and_stay_so(page):
+    put_text(page, CALLING)
+    is_shown(page, "no")
+    nodes, button = page.locator("#team .node"), page.get_by_role("button", name="Close boxes of the team machine")
+    expect(nodes).to_have_count(5)
+    expect(page.locator("#team .box")).to_have_attribute("data-box", "fetch")
+    page.locator("#counterexample .chip", has_text="get").click()
+    expect(page.locator("#team .node.lit")).to_have_attribute("data-name", "fetch › put")
+    settle(page)
+    [frame, *inside] = boxes(page, "#team .box rect", '#team [data-name="fetch"]', '#team [data-name="fetch › put"]')
+    for x, y, width, height in inside:
+        assert frame.x < x and x + width < frame.x + frame.width
+        assert frame.y < y and y + height < frame.y + frame.height
+    button.press("Enter")
+    expect(button).to_have_attribute("aria-pressed", "true")
+    expect(button).to_be_focused()
+    expect(nodes).to_have_count(4)
+    expect(page.locator("#team .node.lit")).to_have_attribute("data-name", "fetch")
+    put_text(page, CALLING.replace('"rest"', '"sleep"'))
+    expect(page.locator('#team [data-name="sleep"]')).to_be_visible()
+    expect(nodes).to_have_count(4)
+    page.locator("#team .node.closed").click()
+    expect(button).to_have_attribute("aria-pressed", "false")
+    expect(nodes).to_have_count(5)
+    settle(page)
+    page.locator("#team .box").click(position={"x": 8, "y": 6})
+    expect(nodes).to_have_count(4)
+    put_text(page, BUTTONS)
+    expect(nodes).to_have_count(8)
+    expect(page.get_by_text("Close boxes")).to_have_count(0)
+
+
 def test_a_large_team_machine_is_summed_up(page):
     put_text(page, toml.unparse(rendezvous(10).document()))
     expect(page.locator("#team")).to_contain_text("2,048 states, 15,361 transitions, 1 final")

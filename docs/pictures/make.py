@@ -56,12 +56,13 @@ def draw_world(path: Path) -> None:
 
 
 def draw_calls(path: Path) -> None:
-    """Draw a machine that calls two others."""
+    """Draw a machine that calls two others, with open boxes or, where the name says so, with closed ones."""
     moves = {("empty", "get ore"): "loaded", ("loaded", "drop"): "empty", ("loaded", "put"): "stored"}
     fetch = hk.RewardMachine(initial="empty", transitions=moves, final=["stored"])
     moves = {("start", "fetch"): "build", ("start", "rest"): "done", ("build", "build"): "done"}
     day = hk.RewardMachine(initial="start", transitions=moves, final=["done"])
-    hk.draw_machines({"": hk.unfold(day, {"fetch": fetch, "build": hk.sequence("saw", "nail")})}, path)
+    machine = hk.unfold(day, {"fetch": fetch, "build": hk.sequence("saw", "nail")})
+    hk.draw_machines({"": machine}, path, closed="closed" in path.stem)
 
 
 def draw_task(name: str) -> Make:
@@ -245,6 +246,7 @@ def makers() -> dict[str, Make]:
         "buttons-machines.svg": draw_team_and_projections,
         "world.svg": draw_world,
         "calls.svg": draw_calls,
+        "calls-closed.svg": draw_calls,
         **{f"{name}.svg": draw_task(name) for name in shown_in("tasks.md")},
         **{f"{name}.svg": draw_formula(name) for name in shown_in("formulas.md")},
         "parcel.svg": draw_file("tutorials/first-task.md", "parcel.toml"),

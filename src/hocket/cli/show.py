@@ -10,9 +10,10 @@ from typing import Annotated
 from rich.console import Console
 from rich.text import Text
 
-from hocket.cli.options import MaybePath, option
+from hocket.cli.options import Flag, MaybePath, option
 from hocket.cli.subject import OnSubject, print_task
 from hocket.cli.terminal import PIPE_WIDTH, SHOWN_AGENTS, make_console, print_columns, print_line, print_rest
+from hocket.draw.boxes import close_all
 from hocket.draw.task_scene import scene_of
 from hocket.draw.text import CELL, TextMap, clip
 from hocket.machine.decomposition import decompose
@@ -30,6 +31,9 @@ class Show(OnSubject):
     out: Annotated[MaybePath, option("FILE", "-o")] = None
     """Draw to this file (.svg, .png, .pdf)."""
 
+    closed: Flag = False
+    """Show each machine that another one calls as one state, not as a box with its states."""
+
     def run(self) -> int:
         subject = self.subject()
         machines = {}
@@ -39,6 +43,8 @@ class Show(OnSubject):
             machines |= subject.task.machines
         elif subject.knows:
             machines |= decompose(subject.machine, subject.knows, subject.control).machines
+        if self.closed:
+            machines = close_all(machines)
         if self.out is not None:
             self.draw(machines, subject.task, self.out)
             return 0

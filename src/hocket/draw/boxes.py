@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import takewhile
 
-from hocket.errors import MachineError
+import numpy as np
+
+from hocket.machine.names import Names
 from hocket.machine.parts import INSIDE
-from hocket.machine.reward_machine import RewardMachine
+from hocket.machine.reward_machine import Origin, RewardMachine
 
 
 def boxes_of(machine: RewardMachine) -> Mapping[str, tuple[str, ...]]:
@@ -35,26 +37,61 @@ def _outer(name: str) -> list[list[str]]:
     return [path[:depth] for depth in range(1, len(path))]
 
 
+def label_in(box: str, state: str) -> str:
+    """Shorten the name of a state in a box, which says the rest of it."""
+    return state.removeprefix(box).removeprefix(INSIDE) or state.split(INSIDE)[-1]
+
+
 def close_boxes(machine: RewardMachine) -> RewardMachine | None:
-    """Draw each outer box as one state; None where there are no boxes, or where what leaves one would be ambiguous."""
-    boxes = {box: states for box, states in boxes_of(machine).items() if INSIDE not in box}
-    home = {state: box for box, states in boxes.items() for state in states}
-    if not boxes:
-        return None
-    name = {state: home.get(state, state) for state in machine.states}
-    moves: dict[tuple[str, str], str] = {}
-    for (state, event), target in machine.transitions.items():
-        if home.get(state) is not None and home.get(state) == home.get(target):
-            continue
-        if moves.setdefault((name[state], event), name[target]) != name[target]:
-            return None
-    try:
-        return RewardMachine(
-            initial=name[machine.initial],
-            transitions=moves,
-            final=dict.fromkeys(name[state] for state in machine.final),
-            events=machine.events,
-            states=dict.fromkeys(name.values()),
-        )
-    except MachineError:  # something leaves a box with a final state in it
-        return None
+    """Make each outer box one state, whose members are the states in it; None where no box can be closed.
+
+    A box stays open if a state outside has its name, if an event leaves it for two states, or if it can be left and
+    has a final state in it.
+    """
+    boxes = {
+        box: states
+        for box, states in boxes_of(machine).items()
+        if INSIDE not in box and (box in states or box not in machine.states)
+    }
+    while boxes and machine.is_task_completion:
+        home = {state: box for box, states in boxes.items() for state in states}
+        name = {state: home.get(state, state) for state in machine.states}
+        moves: dict[tuple[str, str], str] = {}
+        final, ambiguous = dict.fromkeys(name[state] for state in machine.final), set()
+        for (state, event), target in machine.transitions.items():
+            if name[state] != name[target] or state not in home:
+                key = name[state], event
+                if moves.setdefault(key, name[target]) != name[target] or name[state] in final:
+                    ambiguous.add(name[state])
+        if not ambiguous:
+            return _standing_for(machine, name, moves, final)
+        boxes = {box: states for box, states in boxes.items() if box not in ambiguous}
+    return None
+
+
+def _standing_for(
+    machine: RewardMachine, name: Mapping[str, str], moves: Mapping[tuple[str, str], str], final: Iterable[str]
+) -> RewardMachine:
+    """Make a machine whose states stand for those of another one by `name`, and so for what those stand for."""
+    states = Names(name.values())
+    closed = RewardMachine(
+        initial=name[machine.initial], transitions=moves, final=final, events=machine.events, states=states
+    )
+    stands_for = np.array([closed.states.index(name[state]) for state in machine.states], np.int32)
+    earlier, classes = machine.origin or (machine.states, np.arange(len(name), dtype=np.int32))
+    origin = Origin(earlier, np.where(classes < 0, classes, stands_for[classes]))
+    edges = closed.graph.source, closed.graph.label, closed.graph.target
+    return RewardMachine._from_arrays(
+        closed.states, closed.events, closed.start, *edges, closed.is_final, origin=origin
+    )
+
+
+def close_all(machines: Mapping[str, RewardMachine]) -> dict[str, RewardMachine]:
+    """Close the boxes of machines as far as they can be."""
+    return {title: close_boxes(machine) or machine for title, machine in machines.items()}
+
+
+def is_closed_box(machine: RewardMachine, state: str) -> bool:
+    """Say whether a state stands for all of a box that bears its name."""
+    members = machine.members[state]
+    return len(members) > 1 and all(member == state or member.startswith(state + INSIDE) for member in members)

@@ -19,10 +19,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from hocket.draw.boxes import boxes_of
+from hocket.draw.boxes import boxes_of, close_all, is_closed_box, label_in
 from hocket.draw.dark import adapt
 from hocket.draw.layout import Frame, Pair, arrange
-from hocket.draw.palette import Style, choose_styles
+from hocket.draw.palette import FLOOR, Style, choose_styles
 from hocket.errors import FormatError, HocketError, MachineError
 from hocket.files import write_whole
 from hocket.machine.parts import INSIDE
@@ -38,7 +38,8 @@ MANY_MARKS = 500  # beyond this a full search for the best layout takes minutes
 HASTE = {"mclimit": "0.1", "nslimit": "1", "nslimit1": "1"}
 
 INK, FRAME, FONT, TITLE_SIZE = "#333333", "#d0d0d0", "Helvetica,Arial,sans-serif", "13"
-BOX = {"style": "rounded,filled", "fillcolor": "#f4f4f4", "color": "#b0b0b0", "labelloc": "t", "fontsize": "11"}
+BOX = {"style": "rounded,filled", "fillcolor": FLOOR, "color": "#b0b0b0", "labelloc": "t", "fontsize": "11"}
+CLOSED = {"shape": "box", "style": BOX["style"], "fillcolor": BOX["fillcolor"]}  # a box as one state
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # most are not allowed in XML
 
 POINTS = 72  # to the inch, Graphviz's unit of size; positions and the lengths below are in points
@@ -120,15 +121,17 @@ def draw_machines(
     *before: Panel,
     events: Iterable[str] = (),
     support: Mapping[str, Support] = NONE,
+    closed: bool = False,
 ) -> None:
     """Draw machines, each under its title, into a file whose suffix says the format: .svg, .png or .pdf.
 
     Panels that are given go before the machines. Events that are given take their colours first, so that drawings that
     are made one by one can agree. Of machines that were learnt, `support` says by title what is known of them: edges
-    are the thinner the fewer episodes show them, and what was never tried stands in the states.
+    are the thinner the fewer episodes show them, and what was never tried stands in the states. With `closed`, each
+    machine that another one calls is one state, not a box with its states.
     """
     form = require_format(path)
-    content, _ = _picture(machines, form, before, events, support)
+    content, _ = _picture(close_all(machines) if closed else machines, form, before, events, support)
     write_whole(Path(path), adapt(content.decode()).encode() if form == ".svg" else content)
 
 
@@ -259,8 +262,10 @@ def _marks(machine: RewardMachine, prefix: str, styles: Styles, support: Support
             look["label"] += "\\n" + _broken(f"{', '.join(never)}?")
             tooltip += f"; never tried here: {', '.join(never)}"
         boxes = tuple(inside.get(state, ()))
-        if boxes:  # which say the rest of its name
-            look["label"] = _broken(state.removeprefix(boxes[-1]).removeprefix(INSIDE) or state.split(INSIDE)[-1])
+        if boxes:
+            look["label"] = _broken(label_in(boxes[-1], state))
+        elif is_closed_box(machine, state):
+            look |= CLOSED
         states.append(Mark(node, look, tooltip=tooltip, data={"data-state": str(number)}, boxes=boxes))
     return [start, *states, arrow, *_edges(machine, nodes, styles, support)]
 

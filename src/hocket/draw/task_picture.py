@@ -9,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
+from hocket.draw.boxes import close_all
 from hocket.draw.geometry import Shape, parts, rectangles
 from hocket.draw.graphviz import INK, TITLE_SIZE, Mark, Panel, box, draw_machines, literal, machine_svg, measure, moved
 from hocket.draw.layout import Frame, Pair
@@ -70,15 +71,22 @@ class _Entry(NamedTuple):
     width: float = SWATCH  # of the sample
 
 
-def draw_task(task: Task | str | Path, path: str | Path, machines: Mapping[str, RewardMachine] | None = None) -> None:
+def draw_task(
+    task: Task | str | Path,
+    path: str | Path,
+    machines: Mapping[str, RewardMachine] | None = None,
+    *,
+    closed: bool = False,
+) -> None:
     """Draw the map of a task beside machines, each under its title, into a file: .svg, .png or .pdf.
 
     Where no machines are given they are the team's and all agents'. Those that are too large to read are left out, and
-    so are most of many; the picture says so.
+    so are most of many; the picture says so. With `closed`, each machine that another one calls is one state.
     """
     task = as_task(task)
     scene = scene_of(task)
-    panel, readable = _lay_out(task, scene, _all_machines(scene) if machines is None else machines)
+    machines = _all_machines(scene) if machines is None else machines
+    panel, readable = _lay_out(task, scene, close_all(machines) if closed else machines)
     draw_machines(readable, path, panel, events=scene.styles)
 
 

@@ -7,9 +7,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from hocket.draw.boxes import boxes_of, close_boxes, is_closed_box, label_in
 from hocket.draw.graphviz import MAX_TRANSITIONS, place_machine
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import LARGEST_ENUMERATION
+from hocket.machine.parts import INSIDE
 from hocket.machine.reward_machine import RewardMachine
 
 MOST_STATES = 200  # of a machine that is drawn in full
@@ -40,9 +42,32 @@ def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
         "members": {name: _few(members) for name, members in machine.members.items() if members != (name,)},
         "edges": [{"from": source, "to": target, "events": events} for (source, target), events in edges.items()],
     }
+    data |= _boxes(machine, wait)
     if wait or len(names) <= AT_ONCE:
         return data | {"layout": _layout(machine, list(edges))}
     return data | {"later": True}
+
+
+def _boxes(machine: RewardMachine, wait: bool) -> Data:
+    """Tell which states are in boxes, the outer ones first, and the machine with its boxes closed, if they can be."""
+    boxes, place = boxes_of(machine), machine.states.index
+    inner = {state: box for box, states in boxes.items() for state in states}  # the innermost
+    if not boxes:
+        return {}
+    data: Data = {
+        "labels": [label_in(inner[state], state) if state in inner else state for state in machine.states],
+        "boxes": [
+            {"name": name, "label": name.split(INSIDE)[-1], "states": [place(state) for state in states]}
+            for name, states in boxes.items()
+        ],
+    }
+    if (closed := close_boxes(machine)) is not None:
+        stands_for = {member: state for state, members in closed.members.items() for member in members}
+        data["closed"] = picture_of(closed, wait=wait) | {
+            "closed_boxes": [number for number, state in enumerate(closed.states) if is_closed_box(closed, state)],
+            "stands_for": [closed.states.index(stands_for[members[0]]) for members in machine.members.values()],
+        }
+    return data
 
 
 def _few(names: Sequence[str]) -> list[str]:

@@ -9,6 +9,9 @@ const SCALE = 1.15; // pixels of a point
 const LEAST = 0.65; // of that scale: what is wider then is scrolled
 const NODE = [46, 36]; // width and height of a state that nobody has measured
 const NEAR = 1.5; // points that do not count as a move
+const MARGIN = 7; // of a box around its states
+const TITLE = 15; // height of a box's title
+const LETTER = 6.4; // about the width of its letters
 
 export function lines(name) {
   const pieces = name.length <= WIDEST_LINE ? [name] : name.match(name.includes("|") ? /[^|]*\|+|[^|]+$/g : /[^ ,]*[ ,]+|[^ ,]+$/g) ?? [name];
@@ -58,8 +61,10 @@ export function drawMachine(picture, { styles, label, pins = null }) {
   if (pins) keepRoutes(picture, spots, routes, pins);
   const edges = picture.edges.map((edge, index) => drawEdge(edge, routes[index], styles));
   const nodes = states.map((state, index) => drawState(picture, index, spots[index], sizes[index]));
-  svg.append(...edges, drawInitial(spots[picture.initial], sizes[picture.initial]), ...nodes);
-  const around = box(spots, sizes, routes);
+  const frames = framesOf(picture, spots, sizes);
+  const boxes = frames.map(drawBox);
+  svg.append(...boxes, ...edges, drawInitial(spots[picture.initial], sizes[picture.initial]), ...nodes);
+  const around = box(spots, sizes, routes, frames);
   const [left, top, right, bottom] = around;
   const [width, height] = [right - left, bottom - top];
   svg.setAttribute("viewBox", `${left.toFixed(1)} ${top.toFixed(1)} ${width.toFixed(1)} ${height.toFixed(1)}`);
@@ -67,7 +72,26 @@ export function drawMachine(picture, { styles, label, pins = null }) {
     svg.setAttribute(name, Math.ceil(length));
     svg.style.setProperty(`--least-${name}`, `${Math.ceil(length * LEAST)}px`);
   }
-  return { svg, nodes, edges, spots, sizes };
+  return { svg, nodes, edges, boxes, spots, sizes };
+}
+
+// The frames of boxes around states, the outer boxes first, wherever the states are.
+function framesOf({ boxes = [] }, spots, sizes) {
+  const frames = [];
+  for (const { name, label, states } of [...boxes].reverse()) {
+    const inner = frames.filter((frame) => frame.name.startsWith(`${name} ›`));
+    const xs = [...states.flatMap((at) => [spots[at][0] - sizes[at][0] / 2, spots[at][0] + sizes[at][0] / 2]), ...inner.flatMap(({ left, right }) => [left, right])];
+    const ys = [...states.flatMap((at) => [spots[at][1] - sizes[at][1] / 2, spots[at][1] + sizes[at][1] / 2]), ...inner.flatMap(({ top, bottom }) => [top, bottom])];
+    const [from, to] = [Math.min(...xs), Math.max(...xs)];
+    const wide = Math.max(to - from, short(label).length * LETTER) / 2 + MARGIN;
+    frames.unshift({ name, label, left: (from + to) / 2 - wide, right: (from + to) / 2 + wide, top: Math.min(...ys) - MARGIN - TITLE, bottom: Math.max(...ys) + MARGIN });
+  }
+  return frames;
+}
+
+function drawBox({ name, label, left, top, right, bottom }) {
+  return draw("g", { class: "box", "data-box": name }, draw("title", {}, name),
+    draw("rect", { x: left, y: top, width: right - left, height: bottom - top, rx: 6 }), draw("text", { x: (left + right) / 2, y: top + TITLE / 2 + 2 }, short(label)));
 }
 
 // The ways of edges whose ends have stayed where they were stay as well.
@@ -83,12 +107,16 @@ function keptRoute(picture, edge, spots, pins) {
   return kept && isThere(kept.ends[0], spots[edge.from]) && isThere(kept.ends[1], spots[edge.to]) ? kept.route : null;
 }
 
-function box(spots, sizes, routes) {
+function box(spots, sizes, routes, frames) {
   const xs = spots.flatMap(([x], index) => [x - sizes[index][0] / 2, x + sizes[index][0] / 2]);
   const ys = spots.flatMap(([, y], index) => [y - sizes[index][1] / 2, y + sizes[index][1] / 2]);
   for (const { curve, label } of routes) {
     xs.push(...curve.map(([x]) => x), label[0] - 20, label[0] + 20);
     ys.push(...curve.map(([, y]) => y), label[1] - 10, label[1] + 10);
+  }
+  for (const { left, top, right, bottom } of frames) {
+    xs.push(left, right);
+    ys.push(top, bottom);
   }
   return [Math.min(...xs) - PAD - 14, Math.min(...ys) - PAD, Math.max(...xs) + PAD, Math.max(...ys) + PAD];
 }
@@ -97,11 +125,14 @@ function drawState(picture, index, [x, y], [wide, high]) {
   const name = picture.states[index];
   const isFinal = picture.final.includes(index);
   const members = picture.members[name];
-  const rows = lines(name);
-  const group = draw("g", { class: `node${isFinal ? " final" : ""}`, "data-state": index, "data-name": name },
-    draw("title", {}, members ? `${name} = {${members.join(", ")}}` : name),
-    draw("ellipse", { cx: x, cy: y, rx: wide / 2, ry: high / 2 }));
-  if (isFinal) group.append(draw("ellipse", { class: "inner", cx: x, cy: y, rx: wide / 2 - 4, ry: high / 2 - 4 }));
+  const rows = lines(picture.labels?.[index] ?? name);
+  const isBox = picture.closed_boxes?.includes(index);
+  const outline = (kind, inside) => (isBox
+    ? draw("rect", { class: kind, x: x - wide / 2 + inside, y: y - high / 2 + inside, width: wide - 2 * inside, height: high - 2 * inside, rx: 6 })
+    : draw("ellipse", { class: kind, cx: x, cy: y, rx: wide / 2 - inside, ry: high / 2 - inside }));
+  const group = draw("g", { class: `node${isFinal ? " final" : ""}${isBox ? " closed" : ""}`, "data-state": index, "data-name": name },
+    draw("title", {}, members ? `${name} = {${members.join(", ")}}` : name), outline("outline", 0));
+  if (isFinal) group.append(outline("inner", 4));
   rows.forEach((row, at) => group.append(draw("text", { x, y: (y + (at - (rows.length - 1) / 2) * 13).toFixed(1) }, row)));
   return group;
 }

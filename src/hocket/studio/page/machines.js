@@ -2,6 +2,7 @@
 
 import { ask } from "/api.js";
 import { clamp, disc, draw, field, find, hold, letGo, make, redraw, whenFree } from "/dom.js";
+import { boxesButton, isClosed, makeToggles, viewOf } from "/boxes.js";
 import { drawMachine, drawSummary, settlePins } from "/machine.js";
 import { askCondition } from "/events.js";
 import { gesture, keepPlaces, place, store } from "/store.js";
@@ -62,20 +63,21 @@ async function fetchLate(world) {
 }
 
 // What can be changed by hand, and the part of the text that it belongs to.
-function partOf(world, agent) {
-  if (world.written.team) return null;
+function partOf(world, agent, picture) {
+  if (world.written.team || isClosed(picture, agent ?? "team")) return null;
   if (agent === null) return world.written.machine === "transitions" ? "" : null;
   return world.written.machine === "parts" ? agent : null;
 }
 
 function showTeam(world, picture) {
-  const part = partOf(world, null);
+  const part = partOf(world, null, picture);
   const { machine } = world.written;
   const origin = { parts: "composed of the agents’ parts", file: "in a separate file" }[machine];
   const head = make("div", { class: "head" }, make("h2", {}, "Team machine"), origin ? make("span", { class: "soft" }, origin) : null,
-    part !== null && picture.layout ? make("button", { type: "button", class: "small", "data-key": "tidy", onclick: () => tidy("") }, "Tidy") : null);
+    part !== null && picture.layout ? make("button", { type: "button", class: "small", "data-key": "tidy", onclick: () => tidy("") }, "Tidy") : null,
+    boxesButton(picture, "team", "the team machine", () => drawMachines(world)));
   redraw(find("team"), head, sentence(world), panel(world, picture, "team", "Team machine", part), part === null ? null : inspector(world, picture, part));
-  drawn.set("team", { picture: picture.excerpt ?? picture, root: find("team") });
+  drawn.set("team", { ...viewOf(picture, "team"), root: find("team") });
 }
 
 function tidy(part) {
@@ -93,7 +95,8 @@ function sentence(world) {
   return make("label", { class: "choice wide" }, make("span", {}, machine), input);
 }
 
-function panel(world, picture, title, label, part) {
+function panel(world, all, title, label, part) {
+  const picture = isClosed(all, title) ? all.closed : all;
   if (picture.summary) {
     const summary = drawSummary(picture.summary);
     if (!picture.excerpt) return summary;
@@ -108,6 +111,7 @@ function panel(world, picture, title, label, part) {
   }
   const shown = drawMachine(picture, { styles: stylesOf(world), label, pins });
   if (part !== null) makeEditable(world, picture, shown, part);
+  if (all.closed) makeToggles(shown, title, () => drawMachines(world));
   return make("div", { class: "drawing", "data-title": title }, shown.svg);
 }
 
@@ -121,14 +125,15 @@ function agentName(world, name) {
 function showAgents(world, machines) {
   const cards = world.agents.slice(0, 24).map((agent) => {
     const picture = machines[agent.name];
-    const part = partOf(world, agent.name);
+    const part = partOf(world, agent.name, picture);
     const card = make("figure", { class: "card machine-figure", "data-agent": agent.name },
       make("figcaption", {}, disc(agent), agentName(world, agent.name), make("span", { class: "soft" }, `knows ${agent.knows.join(", ") || "nothing"}`),
+        boxesButton(picture, agent.name, agent.name, () => drawMachines(world)),
         world.written.team || world.agents.length < 2 ? null : make("button", { type: "button", class: "link remove", title: `Remove ${agent.name}`, "aria-label": `Remove the agent ${agent.name}`, "data-key": `remove agent ${agent.name}`, onclick: () => gesture({ kind: "remove agent", agent: agent.name }) }, "×")),
       panel(world, picture, agent.name, `Local reward machine of ${agent.name}`, part),
       part !== null && selected?.part === part ? inspector(world, picture, part) : null);
     card.style.setProperty("--agent", agent.color);
-    drawn.set(agent.name, { picture, root: card });
+    drawn.set(agent.name, { ...viewOf(picture, agent.name), root: card });
     return card;
   });
   const more = world.agents.length - cards.length;

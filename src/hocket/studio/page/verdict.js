@@ -178,17 +178,17 @@ function now(world) {
 // Light the states in which the machines are and, in the end, those that are confused.
 function light(world) {
   const story = now(world);
-  const confused = new Set(story?.confusions.map((confusion) => confusion.merged_with));
   const proposing = new Set(story?.confusions.map((confusion) => confusion.agent));
   for (const title of ["team", ...world.agents.map((agent) => agent.name)]) {
     const shown = pictureOf(title);
     if (!shown?.picture.layout) continue;
-    const { picture, root } = shown;
-    const [from, index] = story ? [story.step - 1, story.step].map((number) => picture.states.indexOf(story.stateOf(title, number))) : [-1, -1];
+    const { picture, root, indexOf } = shown;
+    const [from, index] = story ? [story.step - 1, story.step].map((number) => indexOf(story.stateOf(title, number))) : [-1, -1];
+    const confused = new Set(story?.confusions.map((confusion) => indexOf(confusion.merged_with)));
     root.querySelectorAll(".node").forEach((node) => {
       const number = Number(node.dataset.state);
       node.classList.toggle("lit", number === index);
-      node.classList.toggle("confused", title === "team" ? confused.has(picture.states[number]) : proposing.has(title) && number === index);
+      node.classList.toggle("confused", title === "team" ? confused.has(number) : proposing.has(title) && number === index);
     });
     root.querySelectorAll(".edge").forEach((edge) => edge.classList.toggle("taken", Boolean(story?.event) && !story.confusions.length && edge.dataset.edge === `${from}-${index}` && takes(picture, edge.dataset.edge, story.event)));
     if (title !== "team") root.classList.toggle("proposing", proposing.has(title));
