@@ -1,4 +1,4 @@
-"""Install what tests need and pip does not have: a browser, MONA and zsh (as root on Debian).
+"""Install what tests need and pip does not have: browsers, MONA and zsh (as root on Debian).
 
 python tests/set_up.py
 """
@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-PACKAGES = ("chromium", "fonts-dejavu-core", "mona", "zsh")  # what is written must be seen
+PACKAGES = ("chromium", "firefox-esr", "fonts-dejavu-core", "mona", "zsh")  # what is written must be seen
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -19,7 +19,7 @@ def find_browser() -> str | None:
 
 def is_complete() -> bool:
     """Say whether all is there."""
-    return find_browser() is not None and all(map(shutil.which, ("mona", "zsh")))
+    return find_browser() is not None and all(map(shutil.which, ("firefox-esr", "mona", "zsh")))
 
 
 def main() -> int:
@@ -27,7 +27,8 @@ def main() -> int:
     if is_complete():
         return 0
     if shutil.which("apt-get") is None or not hasattr(os, "geteuid") or os.geteuid() != 0:
-        print("Without Chromium, MONA and zsh, tests that need them are skipped (apt install chromium mona zsh).")
+        names = " ".join(PACKAGES)
+        print(f"Without Chromium, Firefox, MONA and zsh, tests that need them are skipped (apt install {names}).")
         return 0
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (("update",), ("install", "--yes", "--no-install-recommends", *PACKAGES)):
