@@ -8,9 +8,8 @@ from hocket.errors import HocketError
 from hocket.machine.delays import find_delays
 from hocket.runtime.exhaustive import search_all
 from hocket.runtime.judge import Violation
-from hocket.runtime.plan import Plan
+from hocket.runtime.plan import NumberedTeam, Plan
 from hocket.runtime.simulation import FAULTS, FaultSimulation, breaks, simulate
-from hocket.runtime.team import NumberedTeam
 from hocket.task.catalogue import known_tasks
 from protocol_mutants import MUTANTS, Restless, TimesOut
 

@@ -6,16 +6,17 @@ loss, duplication, reordering and delay in one. A kill may come after any effect
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar, cast
 
 from hocket.errors import SettingsError
 from hocket.machine.decomposition import Control, Decomposition
 from hocket.machine.delays import find_delays
 from hocket.runtime.judge import Judge
-from hocket.runtime.plan import Plan
+from hocket.runtime.plan import NumberedTeam, Plan
 from hocket.runtime.protocol import Entry, Message, Output, Participant
-from hocket.runtime.team import NumberedTeam
 
 MOST_STATES = 5_000_000  # that are looked at before giving up
 
@@ -34,12 +35,33 @@ class _State:
     withdrawals: int  # of offers
 
     def copy(self) -> _State:
-        nodes = [None if node is None else node.copy() for node in self.nodes]
-        return _State(nodes, list(self.logs), self.net, self.judge.copy(), self.kills, self.withdrawals)
+        nodes = [None if node is None else _copy(node, Participant) for node in self.nodes]
+        return replace(self, nodes=nodes, logs=list(self.logs), judge=_copy(self.judge, Judge))
 
     def key(self) -> object:
         nodes = tuple(None if node is None else node.key() for node in self.nodes)
         return nodes, tuple(self.logs), self.net, tuple(self.judge.trace), self.kills, self.withdrawals
+
+    def write(self, agent: int, output: Output) -> None:
+        """Take note of what an agent logs and sends."""
+        self.logs[agent] = (*self.logs[agent], *output.entries)
+        for entry in output.entries:
+            self.judge.record(agent, entry)
+        self.net |= {(agent, receiver, message) for receiver, message in output.messages}
+
+
+T = TypeVar("T", Participant, Judge)
+
+
+def _copy(value: T, kind: type[T]) -> T:
+    """Make a node that goes its own way from here, or a judge who has seen the same."""
+    twin = object.__new__(type(value))
+    for name in kind.__slots__:
+        part = getattr(value, name)
+        if isinstance(part, dict):
+            part = {key: each.copy() if isinstance(each, list) else each for key, each in part.items()}
+        setattr(twin, name, part.copy() if isinstance(part, list | set) else part)
+    return twin
 
 
 @dataclass(frozen=True)
@@ -67,14 +89,16 @@ def search_all(
     plan, team = Plan.of(decomposition, chosen), NumberedTeam.of(decomposition)
     agents = len(plan.agents)
     bodies = [(1 << len(plan.events)) - 1] * agents
-    first = _State([None] * agents, [()] * agents, frozenset(), Judge(plan, team, bodies), kills, withdrawals)
+    first = _State(
+        [None] * agents, [()] * agents, frozenset(), Judge(plan, team.start, team.step, bodies), kills, withdrawals
+    )
     for agent in range(agents):
-        first.nodes[agent] = node.recover(plan, agent, ())
-        _write(first, agent, first.nodes[agent].start())  # type: ignore[union-attr]
+        first.nodes[agent] = participant = node.recover(plan, agent, ())
+        first.write(agent, participant.start())
     seen, waiting, complete = {first.key()}, [first], 0
     while waiting:
         state = waiting.pop()
-        complete += state.judge.is_complete
+        complete += team.is_final[state.judge.team_state]
         for after in _successors(state, plan, node, transactions):
             if (key := after.key()) not in seen:
                 seen.add(key)
@@ -88,44 +112,34 @@ def _successors(state: _State, plan: Plan, made: type[Participant], transactions
     everything = (1 << len(plan.events)) - 1
     for sender, agent, message in state.net:
         if state.nodes[agent] is not None:
-            yield from _inputs(state, agent, transactions, lambda node, s=sender, m=message: node.receive(s, m))
+            yield from _inputs(state, agent, transactions, partial(made.receive, sender=sender, message=message))
     for agent, node in enumerate(state.nodes):
         if node is None:
             after = state.copy()
             back = after.nodes[agent] = made.recover(plan, agent, state.logs[agent])
             after.judge.came_back(agent, back)
-            _write(after, agent, back.start())
+            after.write(agent, back.start())
             yield after
             continue
         if not node.holding and node.willing != everything:
             yield from _inputs(state, agent, transactions, lambda node: node.perceive(everything))
         if not node.holding and node.willing and state.withdrawals:
-            for after in _inputs(state, agent, transactions, lambda node: node.perceive(0)):
-                after.withdrawals -= 1
-                yield after
+            withdrawn = replace(state, withdrawals=state.withdrawals - 1)
+            yield from _inputs(withdrawn, agent, transactions, lambda node: node.perceive(0))
         yield from _inputs(state, agent, transactions, lambda node: node.tick())
 
 
-def _inputs(state: _State, agent: int, transactions: int, give: object) -> Iterator[_State]:
+def _inputs(state: _State, agent: int, transactions: int, give: Callable[[Participant], Output]) -> Iterator[_State]:
     """Give an agent an input, and kill it after each of the effects, if it may be killed."""
     after = state.copy()
-    node: Participant = after.nodes[agent]  # type: ignore[assignment]
-    output: Output = give(node)  # type: ignore[operator]
+    node = cast(Participant, after.nodes[agent])
+    entries, messages = output = give(node)
     if node.number > transactions:
         return
-    if state.kills:
-        for cut in range(len(output.entries) + len(output.messages)):
-            killed = state.copy()
-            entries, messages = output.entries[:cut], output.messages[: max(0, cut - len(output.entries))]
-            killed.nodes[agent], killed.kills = None, state.kills - 1
-            _write(killed, agent, Output(entries, messages))
-            yield killed
-    _write(after, agent, output)
+    for cut in range(len(entries) + len(messages)) if state.kills else ():
+        killed = state.copy()
+        killed.nodes[agent], killed.kills = None, state.kills - 1
+        killed.write(agent, Output(entries[:cut], messages[: max(0, cut - len(entries))]))
+        yield killed
+    after.write(agent, output)
     yield after
-
-
-def _write(state: _State, agent: int, output: Output) -> None:
-    state.logs[agent] = (*state.logs[agent], *output.entries)
-    for entry in output.entries:
-        state.judge.record(agent, entry)
-    state.net |= {(agent, receiver, message) for receiver, message in output.messages}

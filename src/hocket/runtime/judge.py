@@ -6,9 +6,12 @@ by sets of events. What it finds wrong is a `Violation`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from hocket.machine.counterexample import name_trace
 from hocket.runtime.plan import Plan
 from hocket.runtime.protocol import Entry, Participant
-from hocket.runtime.team import NumberedTeam
 
 
 class Violation(Exception):  # noqa: N818 - it is what a simulation looks for, and no mistake of a user
@@ -19,15 +22,15 @@ class Judge:
     """What has happened so far, and what every agent should therefore know."""
 
     __slots__ = (
-        "bodies", "concerns", "heard", "known", "pasts", "plan", "promises", "seen", "states",
-        "team", "team_state", "told", "trace", "transactions",
+        "bodies", "concerns", "heard", "known", "pasts", "plan", "promises", "seen", "states", "step",
+        "team_state", "told", "trace", "transactions",
     )  # fmt: skip
 
-    def __init__(self, plan: Plan, team: NumberedTeam, bodies: list[int]) -> None:
+    def __init__(self, plan: Plan, start: Any, step: Callable[[Any, int], Any], bodies: list[int]) -> None:  # noqa: ANN401
         agents = len(plan.agents)
-        self.plan, self.team = plan, team
+        self.plan, self.step = plan, step  # of the team machine: from a state and an event to a state, or None
         self.bodies = bodies  # of each agent: the events, as bits, whose conditions hold for it
-        self.team_state = team.start
+        self.team_state = start
         self.states = [machine.start for machine in plan.machines]
         self.promises: list[tuple[int, int, int] | None] = [None] * agents  # (first, number, event)
         self.trace: list[int] = []  # events, in the order of decision
@@ -38,20 +41,6 @@ class Judge:
         self.seen = [0] * agents  # what is in the past of that
         self.concerns = [0] * agents  # what it knows the event of
         self.transactions: set[tuple[int, int]] = set()  # that were decided
-
-    def copy(self) -> Judge:
-        """Make a judge who has seen the same."""
-        judge = Judge(self.plan, self.team, self.bodies)
-        judge.team_state, judge.states, judge.promises = self.team_state, list(self.states), list(self.promises)
-        judge.trace, judge.pasts, judge.heard = list(self.trace), list(self.pasts), dict(self.heard)
-        judge.told = {pair: list(counts) for pair, counts in self.told.items()}
-        judge.known, judge.seen, judge.concerns = list(self.known), list(self.seen), list(self.concerns)
-        judge.transactions = set(self.transactions)
-        return judge
-
-    @property
-    def is_complete(self) -> bool:
-        return self.team.is_final[self.team_state]
 
     def record(self, agent: int, entry: Entry) -> None:
         """Hold an entry against what has happened."""
@@ -65,7 +54,7 @@ class Judge:
                 self._complain(agent, "promises two events at once")
             self.promises[agent] = entry[1:4]
             if not self.bodies[agent] >> entry[3] & 1:
-                self._complain(agent, f"promises {self._name(entry[3])} without its condition")
+                self._complain(agent, f"agrees on {self.plan.events[entry[3]]} where its condition does not hold")
         elif kind == "release":
             if self.promises[agent] is None or self.promises[agent][:2] != entry[1:3]:  # type: ignore[index]
                 self._complain(agent, "is released from what it has not promised")
@@ -78,22 +67,25 @@ class Judge:
         deciders, name = plan.deciders[event], plan.events[event]
         if deciders[-1] != agent:
             self._complain(agent, f"decides on {name}, which is not its to decide")
-        after = self.team.moves[self.team_state].get(event)
-        if after is None:
-            self._complain(agent, f"decides on {name}, which is undefined in the team machine")
         past = 0
         for decider in deciders:
             past |= self.seen[decider]
             if not self.bodies[decider] >> event & 1:
-                self._complain(agent, f"decides on {name} where the condition of {plan.agents[decider]} does not hold")
+                self._complain(decider, f"agrees on {name} where its condition does not hold")
+            if event not in plan.moves[decider][self.states[decider]]:
+                self._complain(decider, f"takes part in {name}, which is undefined in its machine there")
             if decider != agent and self.promises[decider] != (first, number, event):
                 self._complain(agent, f"decides on {name} without a promise of {plan.agents[decider]}")
         if self.promises[agent] is not None:
             self._complain(agent, f"decides on {name} while it has promised something else")
-        if number and (first, number) in self.transactions:
+        if (first, number) in self.transactions:
             self._complain(agent, f"decides twice on {name}")
         if number:
             self.transactions.add((first, number))
+        after = self.step(self.team_state, event)
+        if after is None:
+            before = name_trace([plan.events[earlier] for earlier in self.trace])
+            raise Violation(f"after {before}, {name} is undefined in the team machine")
         for decider in deciders:
             if past & self.concerns[decider] & ~self.known[decider]:
                 who = plan.agents[decider]
@@ -105,7 +97,7 @@ class Judge:
                 self.told.setdefault(agent * len(plan.agents) + other, []).append(len(trace))
         trace.append(event)
         self.pasts.append(past)
-        self.team_state = after  # type: ignore[assignment]
+        self.team_state = after
         self._apply(agent, event, past | place)
 
     def _hear(self, agent: int, sender: int, first: int, number: int, event: int) -> None:
@@ -113,7 +105,8 @@ class Judge:
         count = self.heard.get(pair, 0)
         told = self.told.get(pair, ())
         if count >= len(told) or self.trace[told[count]] != event:
-            self._complain(agent, f"hears {name}, which has not happened, or hears of it twice")
+            who = self.plan.agents[sender]
+            self._complain(agent, f"hears from {who} of {name}, which {who} has not decided, or hears of it twice")
         place = told[count]
         self.heard[pair] = count + 1
         if self.pasts[place] & self.concerns[agent] & ~self.known[agent]:
@@ -131,7 +124,8 @@ class Judge:
         """Move an agent's machine, and note what it knows of; the new event is the highest place."""
         state = self.plan.moves[agent][self.states[agent]].get(event)
         if state is None:
-            self._complain(agent, f"takes part in {self._name(event)}, which is undefined in its machine")
+            name = self.plan.events[event]
+            self._complain(agent, f"takes part in {name}, which is undefined in its machine there")
         self.states[agent] = state  # type: ignore[assignment]
         self.known[agent] |= 1 << more.bit_length() - 1
         self.seen[agent] |= more
@@ -158,9 +152,6 @@ class Judge:
                 self._complain(agent, "is in a state that is not the projection of the team's")
             if node.promise is not None:
                 self._complain(agent, "is bound for ever")
-
-    def _name(self, event: object) -> str:
-        return self.plan.events[event]  # type: ignore[call-overload, no-any-return]
 
     def _complain(self, agent: int, what: str) -> None:
         raise Violation(f"{self.plan.agents[agent]} {what}")

@@ -1,17 +1,24 @@
-"""Plan: a team's machines and deciders in numbers, which is all that the protocol knows of a task."""
+"""A team in numbers: the plan, which is all that the protocol knows of a task, and the team machine, for observers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from hocket.errors import AssignmentError
+from hocket.graphs import Graph, distances_from
+from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Control, Decomposition
 from hocket.machine.delays import find_deciders
 from hocket.machine.reward_machine import RewardMachine
 
-LocalMoves = tuple[Mapping[int, int], ...]  # of each state: event -> state
+LARGEST_TEAM = 300_000  # states of a team machine that is simulated
+MOST_SPARSE = 1_000 * LARGEST_TEAM  # states of a composition of which few may be reachable
+
+Moves = tuple[Mapping[int, int], ...]  # of each state: event -> state
 
 
 @dataclass(frozen=True)
@@ -38,30 +45,22 @@ class Plan:
             raise AssignmentError(f"only a decomposable task can be run: {decomposition.problems[0]}")
         agents, events = tuple(decomposition.machines), tuple(decomposition.machine.events)
         place = {agent: index for index, agent in enumerate(agents)}
-        chosen = find_deciders(decomposition, deciders)
-        numbers = [tuple(place[agent] for agent in chosen[event]) for event in events]
-        control = [tuple(place[agent] for agent in decomposition.control.get(event, ())) for event in events]
-        known: dict[str, list[int]] = {event: [] for event in events}
+        known: dict[str, list[str]] = {event: [] for event in events}
         for agent, local_events in decomposition.knows.items():
             for event in local_events:
-                known[event].append(place[agent])
-        knowers = [tuple(known[event]) for event in events]
-        machines = tuple(decomposition.machines.values())
+                known[event].append(agent)
+        tables = (find_deciders(decomposition, deciders), decomposition.control, known)
+        deciding, control, knowers = (
+            tuple(tuple(place[agent] for agent in table.get(event, ())) for event in events) for table in tables
+        )
         bits = tuple(sum(1 << events.index(event) for event in (edges or {}).get(agent, ())) for agent in agents)
-        return cls(agents, events, machines, tuple(numbers), tuple(control), tuple(knowers), bits)
+        return cls(agents, events, tuple(decomposition.machines.values()), deciding, control, knowers, bits)
 
     @cached_property
-    def moves(self) -> tuple[LocalMoves, ...]:
+    def moves(self) -> tuple[Moves, ...]:
         """The transitions of each agent's machine."""
         number = {event: index for index, event in enumerate(self.events)}
-        tables = []
-        for machine in self.machines:
-            rows: list[dict[int, int]] = [{} for _ in machine.states]
-            labels = [number[event] for event in machine.events]
-            for source, label, target in zip(*(part.tolist() for part in machine.graph[1:]), strict=True):
-                rows[source][labels[label]] = target
-            tables.append(tuple(rows))
-        return tuple(tables)
+        return tuple(_moves(machine.graph, [number[event] for event in machine.events]) for machine in self.machines)
 
     @cached_property
     def begins(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
@@ -93,3 +92,55 @@ class Plan:
             )
             for agent in range(len(self.agents))
         )
+
+    def named(self, events: int) -> list[str]:
+        """List the names of events that are given as bits."""
+        return [name for place, name in enumerate(self.events) if events >> place & 1]
+
+
+def _moves(graph: Graph, labels: Iterable[int]) -> Moves:
+    """List the transitions of each state, whose events have other numbers than in the graph."""
+    rows: list[dict[int, int]] = [{} for _ in range(graph.nodes)]
+    numbers = [*labels]
+    for source, label, target in zip(*(part.tolist() for part in graph[1:]), strict=True):
+        rows[source][numbers[label]] = target
+    return tuple(rows)
+
+
+@dataclass(frozen=True)
+class NumberedTeam:
+    """A team machine whose states and events are numbers."""
+
+    start: int
+    moves: Moves
+    is_final: tuple[bool, ...]
+    ways: tuple[tuple[int, ...], ...]  # of each state: the events that lead nearer to completion; none: it cannot
+
+    @classmethod
+    def of(cls, decomposition: Decomposition) -> NumberedTeam:
+        """Number the states of a team machine; events are as in the plan."""
+        machine = decomposition.machine
+        if isinstance(machine, Composition):
+            if machine.most_states > MOST_SPARSE or (listed := machine.reachable(LARGEST_TEAM)) is None:
+                raise AssignmentError(f"a team machine of more than {LARGEST_TEAM:,} states cannot be simulated")
+            states, graph = listed
+            columns = zip(machine.parts.values(), states.T, strict=True)
+            is_final = np.logical_and.reduce([part.is_final[column] for part, column in columns])
+            start = 0
+        else:
+            graph, is_final, start = machine.graph, machine.is_final, machine.start
+        moves = _moves(graph, range(len(machine.events)))
+        before: list[list[int]] = [[] for _ in moves]
+        for source, row in enumerate(moves):
+            for target in row.values():
+                before[target].append(source)
+        distance = distances_from(np.flatnonzero(is_final).tolist(), before.__getitem__)
+        ways = tuple(
+            tuple(event for event, target in row.items() if target in distance and distance[target] < distance[state])
+            for state, row in enumerate(moves)
+        )
+        return cls(start, moves, tuple(is_final.tolist()), ways)
+
+    def step(self, state: int, event: int) -> int | None:
+        """Return the state that an event leads to, or None where it is undefined."""
+        return self.moves[state].get(event)

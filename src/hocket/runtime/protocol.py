@@ -81,17 +81,6 @@ class Participant:
             node._redo(entry)
         return node
 
-    def copy(self) -> Participant:
-        """Make a node that goes its own way from here."""
-        node = object.__new__(type(self))
-        for name in Participant.__slots__:
-            setattr(node, name, getattr(self, name))
-        node.clock, node.newest = dict(self.clock), dict(self.newest)
-        node.outbox = {agent: list(told) for agent, told in self.outbox.items()}
-        node.known_offers, node.told_offers = dict(self.known_offers), dict(self.told_offers)
-        node.entries, node.messages = list(self.entries), list(self.messages)
-        return node
-
     def key(self) -> object:
         """Return all that its behaviour depends on, beside its log."""
         told = tuple((agent, len(notices)) for agent, notices in sorted(self.outbox.items()))
@@ -177,22 +166,14 @@ class Participant:
                 if len(deciders) == 1:
                     self._decide(self.agent, 0, event, ())
                     break
-                if self._all_offer(event, deciders):
-                    self._begin(event, deciders)
+                known = self.known_offers  # hints, on which nothing rests
+                if all(agent in known and known[agent][1] >> event & 1 for agent in deciders[1:]):
+                    self.number += 1
+                    incarnations = (self.incarnation, *[known[agent][0] for agent in deciders[1:]])
+                    self._promise(Promise(self.agent, self.number, event, incarnations, tuple(self.clock.items())))
                     return
         if plan.joins[self.agent][self.state] or self.told_offers:
             self._offer()
-
-    def _all_offer(self, event: int, deciders: tuple[int, ...]) -> bool:
-        """Say whether all others seem to agree; a hint, on which nothing rests."""
-        known = self.known_offers
-        return all(agent in known and known[agent][1] >> event & 1 for agent in deciders[1:])
-
-    def _begin(self, event: int, deciders: tuple[int, ...]) -> None:
-        self.number += 1
-        known = self.known_offers
-        incarnations = (self.incarnation, *[known[agent][0] for agent in deciders[1:]])
-        self._promise(Promise(self.agent, self.number, event, incarnations, tuple(self.clock.items())))
 
     def _promise(self, promise: Promise) -> None:
         """Log a promise, and pass the lock on."""
@@ -219,9 +200,7 @@ class Participant:
     def _decide(self, first: int, number: int, event: int, clock: Clock) -> None:
         """Let an event happen: log it, apply it, tell everybody else who knows it."""
         plan, me, heard = self.plan, self.agent, self.clock
-        for pair, count in clock:
-            if count > heard.get(pair, 0):
-                heard[pair] = count
+        _join(heard, clock)
         others = [agent for agent in plan.knowers[event] if agent != me]
         row = me * len(plan.agents)
         for agent in others:
@@ -265,9 +244,7 @@ class Participant:
             self._act()
         else:
             joined = dict(clock)
-            for pair, count in self.clock.items():
-                if count > joined.get(pair, 0):
-                    joined[pair] = count
+            _join(joined, self.clock.items())
             self._promise(Promise(first, number, event, incarnations, tuple(joined.items())))
 
     def _is_behind(self, clock: Clock) -> bool:
@@ -314,11 +291,8 @@ class Participant:
     def _hear(self, sender: int, first: int, number: int, event: int, clock: Clock) -> None:
         """Hear of an event: when everything has been heard that concerns this agent and happened before."""
         agents, me, known, promise = len(self.plan.agents), self.agent, self.clock, self.promise
-        pair, count = sender * agents + me, 0
-        for other, told in clock:
-            if other == pair:
-                count = told
-        heard = known.get(pair, 0)
+        pair = sender * agents + me
+        count, heard = dict(clock).get(pair, 0), known.get(pair, 0)
         if count <= heard:
             self.messages.append((sender, (ACK, heard)))
             return
@@ -326,9 +300,8 @@ class Participant:
             return  # it hears of nothing else
         if count != heard + 1:
             return
-        for other, told in clock:
-            if other % agents == me and other != pair and told > known.get(other, 0):
-                return
+        if any(other % agents == me and other != pair and told > known.get(other, 0) for other, told in clock):
+            return
         if event not in self.plan.moves[me][self.state]:
             return
         self.entries.append(("hear", sender, first, number, event, clock))
@@ -337,10 +310,8 @@ class Participant:
         self._act()
 
     def _apply_hearing(self, first: int, number: int, event: int, clock: Clock) -> None:
-        heard, promise = self.clock, self.promise
-        for pair, count in clock:
-            if count > heard.get(pair, 0):
-                heard[pair] = count
+        promise = self.promise
+        _join(self.clock, clock)
         self.state = self.plan.moves[self.agent][self.state][event]
         self._spend(event)
         if promise is not None and promise.first == first and promise.number == number:
@@ -388,3 +359,10 @@ class Participant:
                 self._apply_decision(first, number, event, others, clock)
             case ("hear", _, int(first), int(number), int(event), clock):
                 self._apply_hearing(first, number, event, clock)
+
+
+def _join(heard: dict[int, int], clock: Iterable[tuple[int, int]]) -> None:
+    """Let a clock know whatever another one does."""
+    for pair, count in clock:
+        if count > heard.get(pair, 0):
+            heard[pair] = count

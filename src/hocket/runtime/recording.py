@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hocket.errors import FormatError, HocketError
+from hocket.runtime.codec import describe_entry
 from hocket.runtime.log import LARGEST_LOG, LogContents, read_log
-from hocket.runtime.protocol import Entry
+from hocket.runtime.plan import Plan
 from hocket.runtime.settings import WORLD, RunSettings, read_settings
-from hocket.runtime.words import describe_entry
 
 Place = tuple[str, int]  # whose log, and which entry of it
 
@@ -52,39 +52,32 @@ def read_recording(folder: str | Path, largest: int = LARGEST_LOG) -> TeamRecord
     for name, log in logs.items():
         if log.header not in ({}, settings.header(name)):
             raise FormatError("belongs to another run, agent or task", path=folder / f"{name}.log")
-    order = _ordered(settings, logs)
+    order = causal_order(settings.plan, logs)
     number = {place: index for index, place in enumerate(order)}
     first = min((log.times[0] for log in logs.values() if log.times), default=0.0)
-    causes = dict(_causes(settings, logs))
-    frames = []
-    for name, index in order:
-        log = logs[name]
-        cause = causes.get((name, index))
-        frames.append(
-            _frame(settings, log, name, index, log.times[index] - first, number.get(cause) if cause else None)
-        )
-    return TeamRecording(settings, tuple(frames), first, logs)
+    effects = {place: number[cause] for place, cause in causal_pairs(settings.plan, logs)}
+    frames = tuple(_frame(settings, logs[place[0]], place, first, effects.get(place)) for place in order)
+    return TeamRecording(settings, frames, first, logs)
 
 
-def _frame(settings: RunSettings, log: LogContents, name: str, index: int, time: float, cause: int | None) -> Frame:
-    entry = log.entries[index]
+def _frame(settings: RunSettings, log: LogContents, place: Place, begun: float, cause: int | None) -> Frame:
+    name, index = place
+    entry, time = log.entries[index], log.times[index] - begun
     kind, plan = str(entry[0]), settings.plan
+    if name == WORLD and kind == "move":
+        row, column = settings.task.grid.row_column(entry[5])
+        return Frame(time, str(entry[1]), kind, None, None, entry[5], f"{entry[1]} moves to ({row}, {column})")
     if name == WORLD:
-        if kind == "move":
-            row, column = settings.task.grid.row_column(entry[5])
-            return Frame(time, str(entry[1]), kind, None, None, entry[5], f"{entry[1]} moves to ({row}, {column})")
         return Frame(time, WORLD, kind, None, None, None, f"the world {kind}s")
-    agent = plan.agents.index(name)
     event = {"decide": 3, "promise": 3, "hear": 4}.get(kind)
     if kind == "start" and index and log.entries[index - 1] != ("stop",):
         kind = "kill"
-    said = f"{name} comes back after a kill" if kind == "kill" else describe_entry(plan, agent, entry)
+    said = f"{name} comes back after a kill" if kind == "kill" else describe_entry(plan, plan.agents.index(name), entry)
     return Frame(time, name, kind, None if event is None else plan.events[entry[event]], cause, None, said)
 
 
-def _causes(settings: RunSettings, logs: Mapping[str, LogContents]) -> Iterator[tuple[Place, Place]]:
+def causal_pairs(plan: Plan, logs: Mapping[str, LogContents]) -> Iterator[tuple[Place, Place]]:
     """Pair each hearing with the decision that it is of."""
-    plan = settings.plan
     told: dict[tuple[int, int], list[Place]] = {}
     for agent, name in enumerate(plan.agents):
         for index, entry in enumerate(logs[name].entries if name in logs else ()):
@@ -92,62 +85,57 @@ def _causes(settings: RunSettings, logs: Mapping[str, LogContents]) -> Iterator[
                 for other in plan.knowers[entry[3]]:
                     told.setdefault((agent, other), []).append((name, index))
     for agent, name in enumerate(plan.agents):
-        heard: dict[int, int] = {}
+        waiting = {pair: iter(places) for pair, places in told.items()}
         for index, entry in enumerate(logs[name].entries if name in logs else ()):
-            if entry[0] == "hear":
-                sender = int(entry[1])
-                place = heard.get(sender, 0)
-                heard[sender] = place + 1
-                if place < len(told.get((sender, agent), ())):
-                    yield (name, index), told[sender, agent][place]
+            if entry[0] == "hear" and (cause := next(waiting.get((entry[1], agent), iter(())), None)) is not None:
+                yield (name, index), cause
 
 
-def _ordered(settings: RunSettings, logs: Mapping[str, LogContents]) -> list[Place]:
+def causal_order(plan: Plan, logs: Mapping[str, LogContents]) -> list[Place]:
     """Sort all entries: what has to come before comes before, and otherwise by time."""
     before: dict[Place, set[Place]] = {(n, i): set() for n, log in logs.items() for i in range(len(log.entries))}
     moves: dict[tuple[str, int], Place] = {}
-    for name, log in logs.items():
-        for index, entry in enumerate(log.entries):
-            if index:
-                before[name, index].add((name, index - 1))
-            if name == WORLD and entry[0] == "move":
-                moves[str(entry[1]), int(entry[2])] = (name, index)
-    for after, cause in _causes(settings, logs):
+    promises: dict[tuple[str, tuple[object, ...]], Place] = {}
+    for name, index in before:
+        entry = logs[name].entries[index]
+        if index:
+            before[name, index].add((name, index - 1))
+        if name == WORLD and entry[0] == "move":
+            moves[str(entry[1]), int(entry[2])] = (name, index)
+        elif entry[0] == "promise":
+            promises[name, entry[1:4]] = (name, index)
+    for after, cause in causal_pairs(plan, logs):
         before[after].add(cause)
-    for name, log in logs.items():
-        for index, entry in enumerate(log.entries):
-            if name != WORLD and entry[0] in ("decide", "promise"):
-                _between(before, moves, (name, index), entry)
-    return _sorted(before, logs)
+    for name, index in before:
+        entry = logs[name].entries[index]
+        if name == WORLD or entry[0] not in ("decide", "promise"):
+            continue
+        if entry[0] == "decide":
+            agreed = (promises.get((plan.agents[other], entry[1:4])) for other in plan.deciders[entry[3]])
+            before[name, index] |= {place for place in agreed if place is not None and place[0] != name}
+        stamp = int(entry[-1])  # of the move that led to where the agent stands
+        if (name, stamp) in moves:
+            before[name, index].add(moves[name, stamp])
+        if (name, stamp + 1) in moves and plan.agents.index(name) in plan.controllers[entry[3]]:
+            before[moves[name, stamp + 1]].add((name, index))
+    return _sorted(before, {place: logs[place[0]].times[place[1]] for place in before})
 
 
-def _between(
-    before: dict[Place, set[Place]], moves: Mapping[tuple[str, int], Place], place: Place, entry: Entry
-) -> None:
-    """Put what an agent agrees on where it stands after the move that led there, and before the next."""
-    name, stamp = place[0], int(entry[-1])
-    if (name, stamp) in moves:
-        before[place].add(moves[name, stamp])
-    if (name, stamp + 1) in moves:
-        before[moves[name, stamp + 1]].add(place)
-
-
-def _sorted(before: Mapping[Place, set[Place]], logs: Mapping[str, LogContents]) -> list[Place]:
+def _sorted(before: Mapping[Place, set[Place]], times: Mapping[Place, float]) -> list[Place]:
     after: dict[Place, list[Place]] = {place: [] for place in before}
     left = {place: len(earlier_places) for place, earlier_places in before.items()}
     for place, earlier_places in before.items():
         for earlier in earlier_places:
             after[earlier].append(place)
-    ready = [(logs[name].times[index], name, index) for (name, index), count in left.items() if not count]
+    ready = [(times[place], place) for place, count in left.items() if not count]
     heapify(ready)
     order = []
     while ready:
-        _, name, index = heappop(ready)
-        order.append((name, index))
-        for place in after[name, index]:
+        order.append(heappop(ready)[1])
+        for place in after[order[-1]]:
             left[place] -= 1
             if not left[place]:
-                heappush(ready, (logs[place[0]].times[place[1]], *place))
+                heappush(ready, (times[place], place))
     if len(order) < len(before):
         raise HocketError("the logs of this run contradict each other; `hocket verify` says where")
     return order

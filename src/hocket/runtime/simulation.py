@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 
 from hocket.errors import SettingsError, known_names
 from hocket.machine.decomposition import Control, Decomposition
+from hocket.runtime.codec import describe_entry, describe_message
 from hocket.runtime.judge import Judge, Violation
-from hocket.runtime.plan import Plan
+from hocket.runtime.plan import NumberedTeam, Plan
 from hocket.runtime.protocol import Entry, Message, Output, Participant
-from hocket.runtime.team import NumberedTeam
-from hocket.runtime.words import describe_entry, describe_message
 from hocket.task.catalogue import as_task
 from hocket.task.delays import check_delays
 from hocket.task.task import Task
@@ -27,7 +27,7 @@ Action = tuple[str, int, int]  # what is done, with whom or what, and after whic
 
 
 class FaultSimulation:
-    """A team on a simulated network. `run` plays the schedule of a seed, `replay` one that is given."""
+    """A team on a simulated network, which plays schedules: that of a seed, or one that is given."""
 
     def __init__(
         self, plan: Plan, team: NumberedTeam, faults: Collection[str] = FAULTS, node: type[Participant] = Participant
@@ -40,39 +40,63 @@ class FaultSimulation:
             for agent in range(self.agents)
         ]
         self.counts = dict.fromkeys(("actions", "lost", "doubled", "killed", "torn", "frozen", "split"), 0)
-        self.story: list[str] | None = None
-        self.history: list[Action] | None = None
+        self.history: list[Action] = []  # what was done in the schedule
+        self.story: list[str | partial[str]] = []  # and what came of it, in words
 
-    def run(self, seed: int) -> None:
-        """Play the schedule of a seed: faults for a while, then none; every agent must know, and the task complete."""
-        self._begin()
-        draw = _Draw(self, seed)
-        for _ in range(draw.length):
-            action = draw.action()
-            if self.history is not None:
-                self.history.append(action)
-            self.act(action)
-        self.heal()
-
-    def replay(self, actions: Iterable[Action]) -> None:
-        """Play a schedule that is given."""
-        self._begin()
-        for action in actions:
-            self.act(action)
-        self.heal()
-
-    def _begin(self) -> None:
+    def play(self, schedule: Iterable[Action] | int) -> None:
+        """Play a schedule, or that of a seed; then, without faults, every agent must know, and the task complete."""
         self.net: list[tuple[int, int, Message]] = []
         self.logs: list[list[Entry]] = [[] for _ in range(self.agents)]
         self.bodies = list(self.plan.always)
-        self.judge = Judge(self.plan, self.team, self.bodies)
+        self.judge = Judge(self.plan, self.team.start, self.team.step, self.bodies)
         self.nodes: list[Participant | None] = [None] * self.agents
         self.frozen = 0  # agents, as bits
         self.side = 0  # agents on one side of a split network, as bits
+        self.history, self.story = [], []
         for agent in range(self.agents):
             self._restart(agent, -1)
+        for action in self._drawn(schedule) if isinstance(schedule, int) else schedule:
+            self.history.append(action)
+            self.act(action)
+        self.heal()
 
-    # What can be done.
+    def _drawn(self, seed: int) -> Iterator[Action]:
+        """Draw the schedule of a seed as it is played; how often what goes wrong is drawn first."""
+        rng, faults = Random(seed), self.faults
+        random, bits = rng.random, rng.getrandbits
+        loss = random() ** 2 * 0.5 if "loss" in faults else 0.0
+        doubling = random() ** 2 * 0.4 if "duplication" in faults else 0.0
+        kill = random() ** 2 * 0.25 if "kill" in faults else 0.0
+        troubles = [fault for fault in ("partition", "kill", "freeze") if fault in faults]
+        trouble = 0.1 * random() if troubles else 0.0
+        deliver = 0.35 + 0.3 * random() if "delay" in faults else 0.8
+        for _ in range(SHORTEST + int(random() * (LONGEST - SHORTEST))):
+            drawn = random()
+            cut = int(random() * 5) if kill and random() < kill else -1
+            if drawn < deliver and self.net:
+                place = int(random() * len(self.net)) if "reordering" in faults else 0
+                drawn = random()
+                what = "lose" if drawn < loss else "double" if drawn < loss + doubling else "deliver"
+                yield what, place, -1 if what == "lose" else cut
+                continue
+            agent = int(random() * self.agents)
+            if self.nodes[agent] is None:
+                yield "restart", agent, cut
+            elif random() < trouble:
+                fault = troubles[int(random() * len(troubles))]
+                if fault == "partition":
+                    yield "split", 0 if self.side else bits(self.agents), -1
+                else:
+                    yield fault, agent, -1
+            elif (drawn := random()) < 0.2:
+                yield "tick", agent, cut
+            else:  # for which events the agent's conditions are to hold
+                deciding = self.deciding[agent]
+                if drawn < 0.65:
+                    deciding &= sum(1 << event for event in self.team.ways[self.judge.team_state])
+                elif drawn >= 0.85:
+                    deciding &= bits(len(self.plan.events))
+                yield str(deciding), agent, cut
 
     def act(self, action: Action) -> None:
         """Do something; what makes no sense any more, in a schedule from which something was left out, is not done."""
@@ -83,70 +107,68 @@ class FaultSimulation:
                 self._deliver(what, which % len(self.net), cut)
         elif what == "split":
             self.side = which
-            self._count("split", f"the network splits: {self._sides(which)}" if which else "the network is whole again")
+            halves = ([name for n, name in enumerate(self.plan.agents) if which >> n & 1 == bit] for bit in (1, 0))
+            sides = " | ".join(", ".join(half) for half in halves)
+            self._count("split", f"the network splits: {sides}" if which else "the network is whole again")
         elif what == "restart":
             self._restart(which, cut)
-        else:
-            node = self.nodes[which]
-            if node is None:
-                return
-            if what == "kill":
-                self._kill(which)
-            elif what == "freeze":
-                self.frozen ^= 1 << which
-                self._count(
-                    "frozen", f"{self.plan.agents[which]} {'freezes' if self.frozen >> which & 1 else 'goes on'}"
-                )
-            elif not self.frozen >> which & 1:
-                if what == "tick":
-                    self._effects(which, node.tick(), cut)
-                else:
-                    self._perceive(which, node, int(what), cut)
+        elif (node := self.nodes[which]) is None:
+            return
+        elif what == "kill":
+            self._kill(which)
+        elif what == "freeze":
+            self.frozen ^= 1 << which
+            self._count("frozen", f"{self.plan.agents[which]} {'freezes' if self.frozen >> which & 1 else 'goes on'}")
+        elif not self.frozen >> which & 1:
+            if what == "tick":
+                self._effects(which, node.tick(), cut)
+            else:
+                self._perceive(which, node, int(what), cut)
+
+    def _count(self, what: str, said: str) -> None:
+        self.counts[what] += 1
+        self.story.append(said)
 
     def _perceive(self, agent: int, node: Participant, body: int, cut: int) -> None:
         """Let an agent move, unless it holds still, and see for which events its conditions hold there."""
         if not node.holding:
             self.bodies[agent] = body | self.plan.always[agent]
-            if self.story is not None:
-                self._say(f"{self.plan.agents[agent]} is where it can {self._events(body & self.deciding[agent])}")
+            events = " or ".join(self.plan.named(body & self.deciding[agent])) or "do nothing"
+            self.story.append(f"{self.plan.agents[agent]} is where it can {events}")
         self._effects(agent, node.perceive(self.bodies[agent]), cut)
 
     def _deliver(self, what: str, place: int, cut: int) -> None:
         net = self.net
-        sender, agent, message = net[place]
+        sender, agent, message = letter = net[place]
         node = self.nodes[agent]
-        if what == "lose":
-            self._count("lost", f"lost: {self._letter(sender, agent, message)}")
-        elif node is None or self.frozen >> agent & 1 or (self.side >> sender ^ self.side >> agent) & 1:
-            return  # it is still on its way
+        is_on_its_way = node is None or self.frozen >> agent & 1 or (self.side >> sender ^ self.side >> agent) & 1
+        if what != "lose" and is_on_its_way:
+            return
         if what == "double":
-            self._count("doubled", "")
+            self.counts["doubled"] += 1
         else:
             net[place] = net[-1]
             net.pop()
-        if what != "lose" and node is not None:
-            if self.story is not None:
-                self._say(self._letter(sender, agent, message))
+        self.story.append(partial(describe_message, self.plan, *letter, "lost: " if what == "lose" else ""))
+        if what == "lose":
+            self.counts["lost"] += 1
+        elif node is not None:
             self._effects(agent, node.receive(sender, message), cut)
 
     def _effects(self, agent: int, output: Output, cut: int) -> None:
         """Write the log, then send; a kill may come between any two of these, and tears the entry that it hits."""
         entries, messages = output
-        if 0 <= cut <= len(entries) + len(messages):
-            torn = cut < len(entries)
+        is_cut = 0 <= cut <= len(entries) + len(messages)
+        if is_cut:
+            self.counts["torn"] += cut < len(entries)
             entries, messages = entries[:cut], messages[: max(0, cut - len(entries))]
-        else:
-            torn, cut = False, -1
         log, record = self.logs[agent], self.judge.record
         for entry in entries:
             log.append(entry)
-            if self.story is not None:
-                self._say(f"  {describe_entry(self.plan, agent, entry)}")
+            self.story.append(partial(describe_entry, self.plan, agent, entry, "  "))
             record(agent, entry)
-        for receiver, message in messages:
-            self.net.append((agent, receiver, message))
-        if cut >= 0:
-            self.counts["torn"] += torn
+        self.net += [(agent, receiver, message) for receiver, message in messages]
+        if is_cut:
             self._kill(agent)
 
     def _kill(self, agent: int) -> None:
@@ -158,19 +180,16 @@ class FaultSimulation:
         if self.nodes[agent] is None:
             node = self.nodes[agent] = self.node.recover(self.plan, agent, self.logs[agent])
             self.judge.came_back(agent, node)
-            if self.story is not None and self.logs[agent]:
-                self._say(f"{self.plan.agents[agent]} comes back")
+            if self.logs[agent]:
+                self.story.append(f"{self.plan.agents[agent]} comes back")
             self._effects(agent, node.start(), cut)
-
-    # When all is well again.
 
     def heal(self) -> None:
         """Play without faults until everybody knows everything and the task is complete, where it still can be."""
         self.side = self.frozen = 0
         for agent in range(self.agents):
             self._restart(agent, -1)
-        if self.story is not None:
-            self._say("from here on, nothing goes wrong")
+        self.story.append("from here on, nothing goes wrong")
         judge, ways = self.judge, self.team.ways
         nodes: list[Participant] = self.nodes  # type: ignore[assignment]
         for _ in range(MOST_ROUNDS):
@@ -197,81 +216,6 @@ class FaultSimulation:
                 self.bodies[agent] = body | 1 << node.promise.event
             elif node.willing != body:
                 self._perceive(agent, node, body, -1)
-
-    # Words.
-
-    def _count(self, what: str, said: str) -> None:
-        self.counts[what] += 1
-        if self.story is not None and said:
-            self._say(said)
-
-    def _say(self, sentence: str) -> None:
-        assert self.story is not None
-        self.story.append(sentence)
-
-    def _letter(self, sender: int, agent: int, message: Message) -> str:
-        return "" if self.story is None else describe_message(self.plan, sender, agent, message)
-
-    def _sides(self, side: int) -> str:
-        names = self.plan.agents
-        sides = ([name for place, name in enumerate(names) if (side >> place & 1) == bit] for bit in (1, 0))
-        return " | ".join(", ".join(half) for half in sides)
-
-    def _events(self, events: int) -> str:
-        names = [name for place, name in enumerate(self.plan.events) if events >> place & 1]
-        return " or ".join(names) if names else "do nothing"
-
-
-class _Draw:
-    """Draws the actions of a schedule; how often what goes wrong is drawn first."""
-
-    def __init__(self, simulation: FaultSimulation, seed: int) -> None:
-        self.simulation, rng = simulation, Random(seed)
-        self.random, self.bits = rng.random, rng.getrandbits
-        faults, random = simulation.faults, rng.random
-        self.loss = random() ** 2 * 0.5 if "loss" in faults else 0.0
-        self.doubling = random() ** 2 * 0.4 if "duplication" in faults else 0.0
-        self.kill = random() ** 2 * 0.25 if "kill" in faults else 0.0
-        self.trouble = 0.1 * random() if faults & {"partition", "kill", "freeze"} else 0.0
-        self.reorders = "reordering" in faults
-        self.deliver = 0.35 + 0.3 * random() if "delay" in faults else 0.8
-        self.length = SHORTEST + int(random() * (LONGEST - SHORTEST))
-
-    def action(self) -> Action:
-        """Draw what is done next."""
-        simulation, random, drawn = self.simulation, self.random, self.random()
-        cut = int(random() * 5) if self.kill and random() < self.kill else -1
-        if drawn < self.deliver and simulation.net:
-            place = int(random() * len(simulation.net)) if self.reorders else 0
-            drawn = random()
-            if drawn < self.loss:
-                return "lose", place, -1
-            return "double" if drawn < self.loss + self.doubling else "deliver", place, cut
-        agent = int(random() * simulation.agents)
-        if simulation.nodes[agent] is None:
-            return "restart", agent, cut
-        if random() < self.trouble:
-            return self._trouble(agent)
-        drawn = random()
-        if drawn < 0.2:
-            return "tick", agent, cut
-        return str(self._body(agent, drawn)), agent, cut
-
-    def _body(self, agent: int, drawn: float) -> int:
-        """Choose for which events an agent's conditions are to hold."""
-        simulation = self.simulation
-        if drawn < 0.65:
-            ways = simulation.team.ways[simulation.judge.team_state]
-            return simulation.deciding[agent] & sum(1 << event for event in ways)
-        deciding = simulation.deciding[agent]
-        return deciding if drawn < 0.85 else deciding & self.bits(len(simulation.plan.events))
-
-    def _trouble(self, agent: int) -> Action:
-        faults = [fault for fault in ("partition", "kill", "freeze") if fault in self.simulation.faults]
-        fault = faults[int(self.random() * len(faults))]
-        if fault == "partition":
-            return "split", 0 if self.simulation.side else self.bits(self.simulation.agents), -1
-        return fault, agent, -1
 
 
 @dataclass(frozen=True)
@@ -331,7 +275,7 @@ def simulate(
     for number in range(seed, seed + schedules):
         report.schedules += 1
         try:
-            simulation.run(number)
+            simulation.play(number)
         except Violation as violation:
             report.failure = shrink(simulation, number, str(violation))
             break
@@ -341,9 +285,8 @@ def simulate(
 
 def shrink(simulation: FaultSimulation, seed: int, sentence: str) -> Failure:
     """Leave out of a failing schedule what it fails without."""
-    simulation.history = []
     breaks(simulation, None, seed)
-    actions, simulation.history = simulation.history, None
+    actions = simulation.history
     size = max(1, len(actions) // 2)
     while size:
         place = 0
@@ -354,19 +297,15 @@ def shrink(simulation: FaultSimulation, seed: int, sentence: str) -> Failure:
             else:
                 place += size
         size //= 2
-    simulation.story = []
     breaks(simulation, actions)
-    story, simulation.story = tuple(simulation.story), None
+    story = tuple(line if isinstance(line, str) else line() for line in simulation.story)
     return Failure(seed, sentence, tuple(actions), story)
 
 
 def breaks(simulation: FaultSimulation, actions: Iterable[Action] | None, seed: int = 0) -> str | None:
     """Play a schedule, or that of a seed; say what goes wrong in it, if anything does."""
     try:
-        if actions is None:
-            simulation.run(seed)
-        else:
-            simulation.replay(actions)
+        simulation.play(seed if actions is None else actions)
     except Violation as violation:
         return str(violation)
     return None

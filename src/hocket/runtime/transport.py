@@ -66,12 +66,16 @@ def certified_name(writer: asyncio.StreamWriter) -> str | None:
     return None
 
 
-def split_address(address: str, key: str) -> tuple[str, int]:
-    """Read HOST:PORT."""
+def split_address(address: str, key: str = "peers", security: Security | None = None) -> tuple[str, int]:
+    """Read HOST:PORT; to listen there, beyond this machine, needs `security`."""
     host, colon, port = address.rpartition(":")
     if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
         raise SettingsError(f"{key}: an address is HOST:PORT, got {address!r}")
-    return host.strip("[]"), int(port)
+    host = host.strip("[]")
+    if security is not None and security.folder is None and host not in LOOPBACK and not security.insecure:
+        rule = "TCP beyond this machine needs certificates (hocket keys), or --insecure"
+        raise SettingsError(f"{rule}, got the address {address}")
+    return host, int(port)
 
 
 class Transport:
@@ -100,12 +104,28 @@ class Transport:
 
     async def start(self) -> None:
         """Listen."""
-        context = self.security.context(self.agent, server=True)
-        self.server = await listen(self.addresses[self.agent], self._listen, context, self.security)
+        self.server = await listen(self.addresses[self.agent], self._listen, self.agent, self.security)
+
+    def is_lost(self) -> bool:
+        """Say whether a message is dropped on purpose."""
+        return bool(self.loss) and self.random.random() < self.loss
+
+    def pack(self, message: Message) -> bytes:
+        """Write a message that is about to be sent."""
+        data = encode(message)
+        self.bytes_sent += len(data)
+        self.messages_sent += 1
+        return data
+
+    def take(self, sender: int, data: bytes) -> None:
+        """Take a message, unless it makes no sense."""
+        message = decode(data)
+        if fits(message, len(self.plan.agents), len(self.plan.events)):
+            self.receive(sender, message)
 
     def send(self, receiver: int, message: Message) -> None:
         """Send a message if there is a connection, and otherwise begin to make one."""
-        if self.loss and self.random.random() < self.loss:
+        if self.is_lost():
             return
         writer = self.writers.get(receiver)
         if writer is None or writer.is_closing():
@@ -117,24 +137,21 @@ class Transport:
             self._write(writer, message)
 
     def _write(self, writer: asyncio.StreamWriter, message: Message) -> None:
-        data = encode(message)
-        self.bytes_sent += len(data)
-        self.messages_sent += 1
+        data = self.pack(message)
         writer.write(len(data).to_bytes(LENGTH, "big") + data)
 
     async def _connect(self, receiver: int, message: Message) -> None:
         name = self.plan.agents[receiver]
         try:
-            context = self.security.context(self.agent, server=False)
-            reader, writer = await asyncio.wait_for(dial(self.addresses[name], context), PATIENCE)
-            await greet(writer, self.greeting)
+            dialled = dial(self.addresses[name], self.greeting, self.security)
+            reader, writer = await asyncio.wait_for(dialled, PATIENCE)
             answer = await asyncio.wait_for(reader.read(LARGEST_GREETING), PATIENCE)
             if answer != b"ok\n":
                 self.refused[name] = answer.decode(errors="replace").strip() or "it hangs up"
                 writer.close()
                 await asyncio.sleep(AGAIN)
                 return
-            if context is not None and certified_name(writer) != name:
+            if self.security.folder is not None and certified_name(writer) != name:
                 writer.close()
                 return
             self.refused.pop(name, None)
@@ -149,29 +166,23 @@ class Transport:
         """Listen to one agent, once it has said who it is."""
         self.incoming.add(writer)
         try:
-            sender = await self._greeted(reader, writer)
-            while sender is not None:
+            greeting = await read_greeting(reader)
+            why = self._objection(greeting, certified_name(writer))
+            writer.write(f"{why or 'ok'}\n".encode())
+            await writer.drain()
+            while not why:
                 size = int.from_bytes(await reader.readexactly(LENGTH), "big")
                 if size > LARGEST_MESSAGE:
                     break
-                message = decode(await reader.readexactly(size))
-                if fits(message, len(self.plan.agents), len(self.plan.events)):
-                    self.receive(sender, message)
+                self.take(self.numbers[greeting["agent"]], await reader.readexactly(size))
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError, MessageError, TimeoutError, ssl.SSLError):
             pass  # it hangs up, talks nonsense, or this process ends
         finally:
             self.incoming.discard(writer)
             writer.close()
 
-    async def _greeted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int | None:
-        """Find out who speaks; say why it is not listened to, if so."""
-        greeting = await read_greeting(reader)
-        why = self._objection(greeting, certified_name(writer), writer)
-        writer.write(f"{why or 'ok'}\n".encode())
-        await writer.drain()
-        return None if why else self.numbers[greeting["agent"]]
-
-    def _objection(self, greeting: Mapping[str, str], certified: str | None, writer: asyncio.StreamWriter) -> str:
+    def _objection(self, greeting: Mapping[str, str], certified: str | None) -> str:
+        """Say why somebody is not listened to, if so."""
         who = greeting.get("agent", "")
         for key, what in (("digest", "task"), ("run", "run"), ("deciders", "set of deciders")):
             if greeting.get(key) != self.greeting[key]:
@@ -193,45 +204,39 @@ class Transport:
                 writer.close()
 
 
-async def greet(writer: asyncio.StreamWriter, greeting: Mapping[str, str]) -> None:
-    """Say who one is."""
-    writer.write(json.dumps(dict(greeting)).encode() + b"\n")
-    await writer.drain()
-
-
 async def read_greeting(reader: asyncio.StreamReader) -> dict[str, str]:
     """Read who speaks; nothing where it is no greeting."""
-    try:
-        line = await asyncio.wait_for(reader.readline(), PATIENCE)
-        greeting = json.loads(line)
-    except ValueError:
-        return {}
-    if not isinstance(greeting, dict):
-        return {}
-    return {str(key): value for key, value in greeting.items() if isinstance(value, str)}
+    with suppress(ValueError):
+        greeting = json.loads(await asyncio.wait_for(reader.readline(), PATIENCE))
+        if isinstance(greeting, dict):
+            return {str(key): value for key, value in greeting.items() if isinstance(value, str)}
+    return {}
 
 
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]
 
 
-async def listen(address: str, handle: Handler, context: ssl.SSLContext | None, security: Security) -> asyncio.Server:
+async def listen(address: str, handle: Handler, name: str, security: Security) -> asyncio.Server:
     """Listen at the path of a Unix socket or at HOST:PORT."""
+    context = security.context(name, server=True)
     try:
         if "/" in address:
             Path(address).unlink(missing_ok=True)
             return await asyncio.start_unix_server(handle, address, limit=LARGEST_GREETING)  # type: ignore[arg-type]
-        host, port = split_address(address, "peers")
-        if context is None and host not in LOOPBACK and not security.insecure:
-            rule = "TCP beyond this machine needs certificates (hocket keys), or --insecure"
-            raise SettingsError(f"{rule}, got the address {address}")
+        host, port = split_address(address, security=security)
         return await asyncio.start_server(handle, host, port, ssl=context, limit=LARGEST_GREETING)  # type: ignore[arg-type]
     except OSError as error:
         raise HocketError(f"cannot listen at {address}: {error.strerror or error}") from None
 
 
-async def dial(address: str, context: ssl.SSLContext | None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to a Unix socket or to HOST:PORT."""
+async def dial(address: str, greeting: Mapping[str, str], security: Security) -> Streams:
+    """Connect to a Unix socket or to HOST:PORT, and say who one is."""
+    context = security.context(greeting["agent"], server=False)
     if "/" in address:
-        return await asyncio.open_unix_connection(address)
-    host, port = split_address(address, "peers")
-    return await asyncio.open_connection(host, port, ssl=context)
+        reader, writer = await asyncio.open_unix_connection(address)
+    else:
+        reader, writer = await asyncio.open_connection(*split_address(address), ssl=context)
+    writer.write(json.dumps(dict(greeting)).encode() + b"\n")
+    await writer.drain()
+    return reader, writer

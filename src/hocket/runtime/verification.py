@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
-from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from hocket.errors import FormatError, HocketError
 from hocket.machine.composition import Composition
 from hocket.machine.counterexample import listing, name_trace
+from hocket.runtime.judge import Judge, Violation
 from hocket.runtime.log import LogContents, read_log
 from hocket.runtime.plan import Plan
 from hocket.runtime.protocol import Entry
+from hocket.runtime.recording import causal_order, causal_pairs
 from hocket.runtime.settings import WORLD, RunSettings, read_settings
 from hocket.runtime.world import Walk
 from hocket.task.delays import check_delays
 from hocket.task.task import Task
-
-Decision = tuple[int, int]  # who decided, and the how manieth decision of it that was
 
 
 class ContradictionError(HocketError):
@@ -84,26 +83,29 @@ def verify(folder: str | Path) -> Verification:
         ended = document.get("ended")
         logs = {name: _read(folder, settings, name, ended) for name in task.agents}
         has_world = (folder / f"{WORLD}.log").exists()
-        world = _read(folder, settings, WORLD, ended) if has_world else None
+        world = {WORLD: _read(folder, settings, WORLD, ended)} if has_world else {}
         if not check_delays(task, settings.deciders).tolerant:
             raise ContradictionError("its deciders do not make the task tolerant to delays")
-        reader = _Reader(plan, {name: log.entries for name, log in logs.items()})
-        trace = reader.linear_extension()
-        complete = _follow(task, [plan.events[reader.decided[decision][2]] for decision in trace])
-        if world is not None:
-            check_moves(settings, world.entries, logs)
-    except (ContradictionError, FormatError) as error:
+        for agent in range(len(plan.agents)):
+            _check_entries(plan, agent, logs[plan.agents[agent]].entries)
+        judge = _judged(settings, logs, _cells(settings, world[WORLD].entries) if world else None)
+    except (ContradictionError, FormatError, Violation) as error:
         return Verification(task, str(error))
-    everything = {**logs, **({WORLD: world} if world else {})}
-    torn = [name for name, log in everything.items() if log.is_torn]
+    machine, state = task.machine, judge.team_state
+    trace = tuple(plan.events[event] for event in judge.trace)
+    missing = [judge.concerns[agent] & ~judge.known[agent] for agent in range(len(plan.agents))]
     return Verification(
         task,
         None,
-        tuple(plan.events[reader.decided[decision][2]] for decision in trace),
-        complete,
-        reader.missing(),
-        {name: _count_kills(log.entries) for name, log in everything.items()},
-        tuple(f"The last entry of {name}.log was cut." for name in torn),
+        trace,
+        machine.is_final(state) if isinstance(machine, Composition) else state in machine.final,
+        {
+            agent: tuple(event for place, event in enumerate(trace) if events >> place & 1)
+            for agent, events in zip(plan.agents, missing, strict=True)
+            if events
+        },
+        {name: _count_kills(log.entries) for name, log in {**logs, **world}.items()},
+        tuple(f"The last entry of {name}.log was cut." for name, log in {**logs, **world}.items() if log.is_torn),
     )
 
 
@@ -123,131 +125,63 @@ def _count_kills(entries: tuple[Entry, ...]) -> int:
     return max(0, starts - stops - (entries[-1:] != (("stop",),)))
 
 
-def _follow(task: Task, trace: list[str]) -> bool:
-    """Run the team machine on a trace; say whether it is complete."""
-    machine, state = task.machine, task.machine.initial
-    for place, event in enumerate(trace):
-        after = machine.step(state, event)  # type: ignore[arg-type]
-        if after is None:
-            raise ContradictionError(f"after {name_trace(trace[:place])}, {event} is undefined in the team machine")
-        state = after
-    return machine.is_final(state) if isinstance(machine, Composition) else state in machine.final  # type: ignore[arg-type]
+def _check_entries(plan: Plan, agent: int, entries: tuple[Entry, ...]) -> None:
+    """Require that entries speak of agents and events that there are, and that the agent starts anew each time."""
+    who, incarnation, agents, events = plan.agents[agent], 0, range(len(plan.agents)), range(len(plan.events))
+    for entry in entries:
+        match entry:
+            case ("decide" | "promise", int(first), int(), int(event), *_, tuple(), int()):
+                is_known = first in agents and event in events and len(entry) == (6 if entry[0] == "decide" else 7)
+            case ("hear", int(sender), int(first), int(), int(event), tuple()):
+                is_known = sender in agents and first in agents and event in events
+            case ("start", int(number)):
+                incarnation, is_known = incarnation + 1, True
+                if number != incarnation:
+                    raise ContradictionError(f"{who} starts as another incarnation than the next")
+            case _:
+                is_known = entry == ("stop",) or (entry[0] == "release" and len(entry) == 3)
+        if not is_known:
+            raise ContradictionError(f"{who} has an entry in its log that makes no sense: {str(entry)[:60]}")
 
 
-class _Reader:
-    """Reads the logs of all agents side by side."""
-
-    def __init__(self, plan: Plan, logs: Mapping[str, tuple[Entry, ...]]) -> None:
-        self.plan = plan
-        self.logs = [logs[agent] for agent in plan.agents]
-        self.decided: dict[Decision, tuple[int, int, int, object]] = {}  # -> first, number, event, clock
-        self.told: dict[tuple[int, int], list[Decision]] = {}  # (who decided, who is told) -> in order
-        self.promised: list[set[tuple[int, int, int]]] = [set() for _ in plan.agents]
-        self.released: list[set[tuple[int, int]]] = [set() for _ in plan.agents]
-        self.orders: list[list[Decision]] = []  # of each agent: what it decided or heard, in its order
-        for agent, entries in enumerate(self.logs):
-            self._decisions(agent, entries)
-        self.heard = [dict[int, int]() for _ in plan.agents]  # sender -> how many
-        for agent, entries in enumerate(self.logs):
-            self.orders.append(self._order(agent, entries))
-        self._agreements()
-
-    def _decisions(self, agent: int, entries: tuple[Entry, ...]) -> None:
-        """Collect what an agent has decided and promised."""
-        count, plan = 0, self.plan
-        for entry in entries:
-            match entry:
-                case ("decide", int(first), int(number), int(event), tuple(clock), int()) if self._exist(event, first):
-                    decision, count = (agent, count), count + 1
-                    self.decided[decision] = first, number, event, tuple(clock)
-                    for other in plan.knowers[event]:
-                        if other != agent:
-                            self.told.setdefault((agent, other), []).append(decision)
-                    if plan.deciders[event][-1] != agent:
-                        self._complain(agent, f"decides on {plan.events[event]}, which is not its to decide")
-                case ("promise", int(first), int(number), int(event), tuple(), tuple(), int()):
-                    self.promised[agent].add((first, number, event))
-                case ("release", int(first), int(number)):
-                    self.released[agent].add((first, number))
-                case ("hear", int(sender), int(first), int(), int(event), tuple()):
-                    if not self._exist(event, first, sender):
-                        self._complain(agent, "hears of an event, or from an agent, that does not exist")
-                case ("start", int()) | ("stop",):
-                    pass
-                case _:
-                    self._complain(agent, f"has an entry in its log that makes no sense: {str(entry)[:60]}")
-
-    def _exist(self, event: int, *agents: int) -> bool:
-        return 0 <= event < len(self.plan.events) and all(0 <= agent < len(self.plan.agents) for agent in agents)
-
-    def _order(self, agent: int, entries: tuple[Entry, ...]) -> list[Decision]:
-        """Follow an agent's machine through its log; every event that it hears of must have been decided."""
-        plan, state, count, incarnation = self.plan, self.plan.machines[agent].start, 0, 0
-        order: list[Decision] = []
-        for entry in entries:
-            if entry[0] == "start":
-                if entry[1] != incarnation + 1:
-                    self._complain(agent, "starts as another incarnation than the next")
-                incarnation += 1
-            if entry[0] not in ("decide", "hear"):
-                continue
-            if entry[0] == "decide":
-                decision, count = (agent, count), count + 1
-            else:
-                decision = self._heard(agent, entry)
-            event = self.decided[decision][2]
-            after = plan.moves[agent][state].get(event)
-            if after is None:
-                self._complain(agent, f"takes part in {plan.events[event]}, which is undefined in its machine there")
-            state = after  # type: ignore[assignment]
-            order.append(decision)
-        return order
-
-    def _heard(self, agent: int, entry: Entry) -> Decision:
-        sender, first, number, event, clock = entry[1:]
-        place = self.heard[agent].get(sender, 0)
-        told = self.told.get((sender, agent), [])
-        if place >= len(told) or self.decided[told[place]] != (first, number, event, clock):
-            name, who = self.plan.events[event], self.plan.agents[sender]
-            self._complain(agent, f"hears from {who} of {name}, which {who} has not decided, or hears of it twice")
-        self.heard[agent][sender] = place + 1
-        return told[place]
-
-    def _agreements(self) -> None:
-        """Require that all deciders of an event have promised it and were not released."""
-        for (agent, _), (first, number, event, _) in self.decided.items():
-            for decider in self.plan.deciders[event]:
-                name = self.plan.events[event]
-                if decider != agent and (first, number, event) not in self.promised[decider]:
-                    self._complain(agent, f"decides on {name} without a promise of {self.plan.agents[decider]}")
-                if decider != agent and number and (first, number) in self.released[decider]:
-                    self._complain(decider, f"was told that nothing came of {name}, which happened")
-
-    def linear_extension(self) -> list[Decision]:
-        """Put what happened into an order that agrees with that of every log."""
-        sorter: TopologicalSorter[Decision] = TopologicalSorter(dict.fromkeys(self.decided, ()))
-        for order in self.orders:
-            for before, after in pairwise(order):
-                sorter.add(after, before)
-        try:
-            return list(sorter.static_order())
-        except CycleError:
-            raise ContradictionError("the logs put events into orders that contradict each other") from None
-
-    def missing(self) -> dict[str, tuple[str, ...]]:
-        """List the events that agents have not heard of."""
-        missing: dict[str, list[str]] = {}
-        for (sender, agent), told in self.told.items():
-            for decision in told[self.heard[agent].get(sender, 0) :]:
-                missing.setdefault(self.plan.agents[agent], []).append(self.plan.events[self.decided[decision][2]])
-        return {agent: tuple(events) for agent, events in missing.items()}
-
-    def _complain(self, agent: int, what: str) -> None:
-        raise ContradictionError(f"{self.plan.agents[agent]} {what}")
+def _judged(settings: RunSettings, logs: Mapping[str, LogContents], cells: Mapping[str, list[int]] | None) -> Judge:
+    """Show the judge all entries in an order that agrees with all logs; conditions hold by where the agents stood."""
+    task, plan = settings.task, settings.plan
+    everything = (1 << len(plan.events)) - 1
+    bodies, decided = [everything] * len(plan.agents), set[tuple[str, int, int]]()
+    machine: Any = task.machine
+    judge = Judge(plan, machine.initial, lambda state, event: machine.step(state, plan.events[event]), bodies)
+    for (hearer, at), (name, place) in causal_pairs(plan, logs):
+        if logs[hearer].entries[at][2:] != logs[name].entries[place][1:5]:
+            raise ContradictionError(f"{hearer} hears from {name} of an event, which {name} has not decided")
+    try:
+        order = causal_order(plan, logs)
+    except HocketError:
+        raise ContradictionError("the logs put events into orders that contradict each other") from None
+    for name, at in order:
+        agent, entry = plan.agents.index(name), logs[name].entries[at]
+        if cells is not None and entry[0] in ("decide", "promise"):
+            number, stamp = entry[3], entry[-1]
+            event = plan.events[number]
+            if name in task.events[event]:
+                is_met = _holds(task, name, event, cells[name], stamp)
+                bodies[agent] = everything if is_met else everything & ~(1 << number)
+            if entry[0] == "decide" and plan.edges[agent] >> number & 1:
+                if (name, number, stamp) in decided:
+                    raise ContradictionError(f"{name} decides on {event} twice after one move")
+                decided.add((name, number, stamp))
+        judge.record(agent, entry)
+    return judge
 
 
-def check_moves(settings: RunSettings, entries: tuple[Entry, ...], logs: Mapping[str, LogContents]) -> None:
-    """Require that every move was possible, and that conditions held where agents promised or decided."""
+def _holds(task: Task, agent: str, event: str, cells: list[int], stamp: object) -> bool:
+    if not isinstance(stamp, int) or not 0 <= stamp < len(cells):
+        return False
+    return task.holds(agent, event, cells[stamp], cells[stamp - 1] if stamp else None)
+
+
+def _cells(settings: RunSettings, entries: tuple[Entry, ...]) -> dict[str, list[int]]:
+    """Require that every move was possible; list the cells in which agents were, after each of their moves."""
     task = settings.task
     walks = {agent: Walk(task, agent, settings.seed) for agent in task.agents}
     cells = {agent: [walk.cell] for agent, walk in walks.items()}
@@ -265,21 +199,4 @@ def check_moves(settings: RunSettings, entries: tuple[Entry, ...], logs: Mapping
                 cells[agent].append(cell)
             case _:
                 raise ContradictionError(f"the world's log has an entry that makes no sense: {str(entry)[:60]}")
-    for agent, log in logs.items():
-        decided = set()
-        for entry in log.entries:
-            if entry[0] not in ("decide", "promise"):
-                continue
-            event, stamp = settings.plan.events[entry[3]], entry[-1]
-            if agent in task.events[event] and not _holds(task, agent, event, cells[agent], stamp):
-                raise ContradictionError(f"{agent} agrees on {event} where its condition does not hold")
-            if entry[0] == "decide" and agent in task.events[event] and task.events[event][agent].is_edge:
-                if (event, stamp) in decided:
-                    raise ContradictionError(f"{agent} decides on {event} twice after one move")
-                decided.add((event, stamp))
-
-
-def _holds(task: Task, agent: str, event: str, cells: list[int], stamp: object) -> bool:
-    if not isinstance(stamp, int) or not 0 <= stamp < len(cells):
-        return False
-    return task.holds(agent, event, cells[stamp], cells[stamp - 1] if stamp else None)
+    return cells

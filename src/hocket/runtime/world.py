@@ -14,9 +14,8 @@ from pathlib import Path
 
 from hocket.random import TEAM, slip_draw, start_draw, stream_key
 from hocket.runtime.log import AgentLog
-from hocket.runtime.protocol import Entry
 from hocket.runtime.settings import WORLD, RunSettings
-from hocket.runtime.transport import certified_name, dial, greet, listen, read_greeting
+from hocket.runtime.transport import Streams, certified_name, dial, listen, read_greeting
 from hocket.task.bodies import hold_apart
 from hocket.task.episode import move
 from hocket.task.gates import closed_cells
@@ -61,20 +60,16 @@ class WorldServer:
         self.walks = {agent: Walk(settings.task, agent, settings.seed) for agent in settings.task.agents}
         self.log = AgentLog(log, settings.header(WORLD), durable=settings.durable)
         for entry in self.log.entries:
-            self._redo(entry)
+            if entry[0] == "move":
+                self.walks[str(entry[1])].go(int(entry[2]), int(entry[5]))
         self.server: asyncio.Server | None = None
         self.writers: dict[str, asyncio.StreamWriter] = {}
 
-    def _redo(self, entry: Entry) -> None:
-        if entry[0] == "move":
-            self.walks[str(entry[1])].go(int(entry[2]), int(entry[5]))
-
     async def start(self) -> None:
         """Listen."""
-        security = self.settings.security
-        context = security.context(WORLD, server=True)
+        self.settings.security.context(WORLD, server=True)  # or it says what is missing
         self.log.append([("start",)])
-        self.server = await listen(self.settings.addresses[WORLD], self._serve, context, security)
+        self.server = await listen(self.settings.addresses[WORLD], self._serve, WORLD, self.settings.security)
 
     async def stop(self) -> None:
         """Note that it ends here, and hang up."""
@@ -120,15 +115,14 @@ class WorldClient:
         self.settings, self.agent = settings, agent
         self.moves, self.cell = -1, settings.task.agents[agent].starts[0]  # -1: not asked yet
         self.before: int | None = None  # the cell before the last move
-        self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self.streams: Streams | None = None
 
     async def ask(self, action: int = -1, state: int = 0) -> bool:
         """Make a move, or with no action ask where the agent is; say whether the world has answered."""
         try:
             if self.streams is None:
-                context = self.settings.security.context(self.agent, server=False)
-                self.streams = await dial(self.settings.addresses[WORLD], context)
-                await greet(self.streams[1], {**self.settings.greeting, "agent": self.agent})
+                greeting = {**self.settings.greeting, "agent": self.agent}
+                self.streams = await dial(self.settings.addresses[WORLD], greeting, self.settings.security)
             reader, writer = self.streams
             question = {"number": self.moves + 1 if action >= 0 else 0, "action": action, "state": state}
             writer.write(json.dumps(question).encode() + b"\n")

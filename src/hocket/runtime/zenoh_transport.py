@@ -8,43 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from contextlib import suppress
 from hashlib import sha256
-from random import Random
 from typing import Any
 
-from hocket.errors import HocketError, SettingsError, needs_extra
-from hocket.runtime.codec import LARGEST_MESSAGE, MessageError, decode, encode, fits
-from hocket.runtime.plan import Plan
+from hocket.errors import HocketError, needs_extra
+from hocket.runtime.codec import LARGEST_MESSAGE, MessageError
 from hocket.runtime.protocol import Message
-from hocket.runtime.transport import LOCAL, LOOPBACK, Security, split_address
+from hocket.runtime.transport import Transport, split_address
 
 
-class ZenohTransport:
-    """An agent's connections to all others, as `Transport` has them."""
+class ZenohTransport(Transport):
+    """An agent's connections to all others."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        agent: str,
-        addresses: Mapping[str, str],
-        greeting: Mapping[str, str],
-        receive: Callable[[int, Message], None],
-        security: Security = LOCAL,
-        loss: float = 0.0,
-    ) -> None:
-        self.plan, self.agent, self.addresses, self.receive = plan, agent, addresses, receive
-        self.security, self.loss, self.random = security, loss, Random()
-        self.root = f"hocket/{sha256(json.dumps(dict(greeting), sort_keys=True).encode()).hexdigest()[:32]}"
-        self.number = plan.agents.index(agent)
-        self.refused: dict[str, str] = {}
-        self.bytes_sent = self.messages_sent = 0
-        self.session: Any = None
+    session: Any = None
 
     async def start(self) -> None:
         """Open a session, and listen to what is for this agent."""
         with needs_extra("the transport zenoh", "zenoh"):
             import zenoh
+        run = {key: value for key, value in self.greeting.items() if key != "agent"}
+        self.root = f"hocket/{sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()[:32]}"
+        self.number = self.numbers[self.agent]
         config = zenoh.Config()
         for key, value in self._config().items():
             config.insert_json5(key, json.dumps(value))
@@ -63,10 +48,7 @@ class ZenohTransport:
 
     def _config(self) -> dict[str, object]:
         address, folder = self.addresses[self.agent], self.security.folder
-        host, _ = split_address(address, "peers")
-        if folder is None and host not in LOOPBACK and not self.security.insecure:
-            rule = "TCP beyond this machine needs certificates (hocket keys), or --insecure"
-            raise SettingsError(f"{rule}, got the address {address}")
+        split_address(address, security=self.security)
         kind = "tcp" if folder is None else "tls"
         others = [f"{kind}/{self.addresses[agent]}" for agent in self.plan.agents if agent != self.agent]
         config: dict[str, object] = {
@@ -92,23 +74,14 @@ class ZenohTransport:
 
     def send(self, receiver: int, message: Message) -> None:
         """Send a message; whoever is not there does not get it, and the protocol sends again."""
-        if self.session is None or (self.loss and self.random.random() < self.loss):
-            return
-        data = encode(message)
-        self.bytes_sent += len(data)
-        self.messages_sent += 1
-        self.session.put(f"{self.root}/{receiver}/{self.number}", data)
+        if self.session is not None and not self.is_lost():
+            self.session.put(f"{self.root}/{receiver}/{self.number}", self.pack(message))
 
     def _take(self, sender: str, data: bytes) -> None:
-        agents = len(self.plan.agents)
-        if self.session is None or not sender.isdecimal() or int(sender) >= agents or len(data) > LARGEST_MESSAGE:
-            return
-        try:
-            message = decode(data)
-        except MessageError:
-            return
-        if fits(message, agents, len(self.plan.events)):
-            self.receive(int(sender), message)
+        is_agent = sender.isdecimal() and int(sender) < len(self.plan.agents)
+        if self.session is not None and is_agent and len(data) <= LARGEST_MESSAGE:
+            with suppress(MessageError):
+                self.take(int(sender), data)
 
     async def close(self) -> None:
         """Close the session."""
