@@ -55,17 +55,15 @@ class Agent:
         task = as_task(task)
         if name not in task.agents:
             raise SettingsError(f"agent {name!r} does not exist ({known_names(name, task.agents)})")
+        where: dict[str, Any]
         agreed = find_agreed(task, deciders, agree=agree)
         if isinstance(peers, Mapping):
             if missing := [agent for agent in task.agents if agent not in peers]:
                 raise SettingsError(f"peers must give each agent its address, got none of {missing[0]}")
-            addresses, key_folder, transport = dict(peers), None if keys is None else str(keys), "tcp"
+            where = {"run": run, "addresses": dict(peers), "keys": None if keys is None else str(keys)}
         else:
             where = read_peers(peers, task)
-            run, addresses, key_folder, transport = where.run, dict(where.addresses), where.keys, where.transport
-        settings = RunSettings(
-            task, run, agreed, addresses, keys=key_folder, insecure=insecure, transport=transport, durable=durable
-        )
+        settings = RunSettings(task, deciders=agreed, insecure=insecure, durable=durable, **where)
         self.task, self.name, self.policy, self.stay = task, name, policy, stay
         self._conditions, self._cells = conditions, None if conditions else cell_conditions(task, name)
         self._before: int | None = None  # the cell of the step before
@@ -94,12 +92,12 @@ class Agent:
     @property
     def holding(self) -> bool:
         """Whether it has promised something and must stand still."""
-        return self._host.holding
+        return self._host.participant.holding
 
     @property
     def state(self) -> str:
         """The state of its local reward machine."""
-        return self._states[self._host.state]
+        return self._states[self._host.participant.state]
 
     @property
     def events(self) -> tuple[str, ...]:
@@ -124,7 +122,7 @@ class Agent:
         host = self._host
         self._stamp += 1
         host.perceive(self._willing(observation), self._stamp)
-        if host.holding:
+        if host.participant.holding:
             return self.stay
         action = self.stay if self.policy is None else self.policy((observation, self.state))
         if action != self.stay:

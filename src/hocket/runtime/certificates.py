@@ -13,7 +13,6 @@ from pathlib import Path
 from hocket.errors import FormatError, needs_extra
 
 DAYS = 365  # that certificates are valid
-PRIVATE = 0o600
 
 
 def make_keys(folder: str | Path, names: Iterable[str], days: int = DAYS) -> list[Path]:
@@ -41,9 +40,12 @@ def make_keys(folder: str | Path, names: Iterable[str], days: int = DAYS) -> lis
         certificate = builder.sign(signer or key, hashes.SHA256())
         pem = serialization.Encoding.PEM
         private = serialization.PrivateFormat.PKCS8
-        _write(folder / f"{name}.key", key.private_bytes(pem, private, serialization.NoEncryption()), PRIVATE)
-        _write(folder / f"{name}.crt", certificate.public_bytes(pem), 0o644)
-        written.extend((folder / f"{name}.key", folder / f"{name}.crt"))
+        secret = key.private_bytes(pem, private, serialization.NoEncryption())
+        for kind, data, mode in (("key", secret, 0o600), ("crt", certificate.public_bytes(pem), 0o644)):
+            written.append(folder / f"{name}.{kind}")
+            handle = os.open(written[-1], os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
 
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -61,9 +63,3 @@ def make_keys(folder: str | Path, names: Iterable[str], days: int = DAYS) -> lis
             raise
         raise FormatError(f"cannot hold keys: {getattr(error, 'strerror', None) or error}", path=folder) from None
     return written
-
-
-def _write(path: Path, data: bytes, mode: int) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)

@@ -28,9 +28,8 @@ class Host:
         kept = [entry for entry in self.log.entries if entry[0] != "stop"]
         self.participant = Participant.recover(self.plan, self.number, kept)
         self.events = [name for entry in kept if (name := self._event(entry)) is not None]
-        where = (settings.addresses, settings.greeting, self._receive, settings.security, settings.loss)
-        make = ZenohTransport if settings.transport == "zenoh" else Transport
-        self.transport: Transport | ZenohTransport = make(self.plan, agent, *where)
+        where = (settings.addresses, settings.greeting, self.receive, settings.security, settings.loss)
+        self.transport = (ZenohTransport if settings.transport == "zenoh" else Transport)(self.plan, agent, *where)
         self.changed: Callable[[], None] = lambda: None  # called when an event has happened
         self.ticking: asyncio.Task[None] | None = None
         self.error: FormatError | None = None  # of the log: from then on nothing is done and nothing said
@@ -52,16 +51,6 @@ class Host:
             self.log.append([("stop",)])
             self.error = FormatError("this agent has stopped")
         self.log.close()
-
-    @property
-    def holding(self) -> bool:
-        """Whether the agent must stand still."""
-        return self.participant.holding
-
-    @property
-    def state(self) -> int:
-        """Of the agent's machine."""
-        return self.participant.state
 
     @property
     def is_finished(self) -> bool:
@@ -104,7 +93,8 @@ class Host:
             return self.plan.events[entry[3]]
         return self.plan.events[entry[4]] if entry[0] == "hear" else None
 
-    def _receive(self, sender: int, message: Message) -> None:
+    def receive(self, sender: int, message: Message) -> None:
+        """Take a message."""
         self._emit(self.participant.receive(sender, message))
 
     async def _tick(self) -> None:

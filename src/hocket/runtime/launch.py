@@ -1,25 +1,40 @@
-"""`run_team`: a team as processes on this machine, or one agent of a team whose others are elsewhere."""
+"""`run_team`: a team as processes on this machine, or one agent of a team whose others are elsewhere.
+
+Processes that die are started again. The policies that they play are tables of the best actions in each state of an
+agent's machine and each cell, made once when a run begins: so that an agent that comes back has to load neither a
+learner nor the compiler.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import secrets
 import shutil
+import sys
 import tempfile
+import time
 import tomllib
-from collections.abc import Callable, Mapping
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hocket.errors import FormatError, SettingsError, known_names
-from hocket.files import MEGABYTE, exists, make_folder, read_text
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.errors import FormatError, HocketError, SettingsError, known_names, printable
+from hocket.files import MEGABYTE, exists, listed, make_folder, read_text
+from hocket.learn.actors import machine_values
+from hocket.learn.catalogue import learners_with_input
+from hocket.learn.learner import PolicyInput
+from hocket.learn.policies import load_policy, peek_policy
 from hocket.machine.decomposition import Control
-from hocket.runtime.actions import Actions, load_actions, save_actions
 from hocket.runtime.log import read_log
 from hocket.runtime.settings import WORLD, RunSettings, read_settings
-from hocket.runtime.supervisor import Supervisor, Watch
 from hocket.runtime.transport import split_address
 from hocket.runtime.verification import verify
 from hocket.task.catalogue import as_task
@@ -29,6 +44,16 @@ from hocket.task.task import Task
 PEER_KEYS = ("run", "agents", "world", "keys", "transport")
 TRANSPORTS = ("tcp", "zenoh")
 FILE_NAME = re.compile(r"[\w][\w .+-]{0,99}")
+LONGEST_LINE = 1_000_000  # bytes of what a process tells
+TOO_SOON, TOO_OFTEN = 1.0, 20  # a process that dies so soon, so often in a row, is not started again
+GRACE = 10.0  # seconds to end in
+STANDSTILL = 3.0  # seconds without news after which a team that may not step any more has ended
+LINGER = 3.0  # seconds for which an agent on its own goes on answering when it has finished
+PAUSE = 0.02  # seconds between looks
+
+Actions = NDArray[np.uint8]  # [machine states, cells] the best actions, as bits
+Status = dict[str, Any]
+Watch = Callable[[str, Status], None]
 
 
 @dataclass(frozen=True)
@@ -53,18 +78,8 @@ def find_agreed(task: Task, deciders: Control | None = None, *, agree: bool = Fa
     return {event: tuple(deciders) for event, deciders in check.agreed.items()}
 
 
-@dataclass(frozen=True)
-class Peers:
-    """Where the agents of a run are, as a file says it."""
-
-    run: str
-    addresses: Mapping[str, str]  # of agents, and of the world
-    keys: str | None
-    transport: str
-
-
-def read_peers(path: str | Path, task: Task) -> Peers:
-    """Read a file of peers: `run`, `[agents]` with HOST:PORT for each, and perhaps `world` and `keys`."""
+def read_peers(path: str | Path, task: Task) -> dict[str, Any]:
+    """Read a file of peers: `run`, `[agents]` with HOST:PORT for each, and perhaps `world` and `keys`; as settings."""
     path = Path(path)
     try:
         document: dict[str, Any] = tomllib.loads(read_text(path, MEGABYTE))
@@ -94,7 +109,119 @@ def read_peers(path: str | Path, task: Task) -> Peers:
     if (transport := document.get("transport", "tcp")) not in TRANSPORTS:
         hint = known_names(str(transport), TRANSPORTS)
         raise FormatError(f"must be tcp or zenoh, got {transport!r} ({hint})", path=path, where="transport")
-    return Peers(run, addresses, None if keys is None else str((path.parent / keys).absolute()), transport)
+    folder = None if keys is None else str((path.parent / keys).absolute())
+    return {"run": run, "addresses": addresses, "keys": folder, "transport": transport}
+
+
+def load_actions(folder: str | Path, task: Task) -> dict[str, Actions]:
+    """Read the greedy policy of the first run in a folder that is of a task; a table for each agent."""
+    others, policies = [], dict[tuple[int, str], Path]()
+    for path in listed(Path(folder), "policies/*.npz"):
+        about = peek_policy(path)
+        if about.digest != task.digest:
+            others.append(about.task)
+        elif about.learner in learners_with_input(PolicyInput.MACHINE):
+            policies[about.seed, path.name] = path
+        else:
+            others.append(f"{about.learner}, which does not play by the local reward machines")
+    if policies:
+        policy = load_policy(policies[min(policies)], task.digest)
+        q = machine_values(task, policy.learner, policy.arrays)
+        bits = (1 << np.arange(q.shape[2], dtype=np.uint8)).astype(np.uint8)
+        best = np.where(q == q.max(axis=2, keepdims=True), bits[None, None, :, None], 0).sum(axis=2, dtype=np.uint8)
+        return {
+            agent: np.ascontiguousarray(best[place, :, : len(machine.states)].T)
+            for place, (agent, machine) in enumerate(task.machines.items())
+        }
+    if not exists(Path(folder)):
+        raise FormatError("is not a folder of runs", path=folder)
+    if others:
+        named = printable(", ".join(sorted(set(others))))
+        raise FormatError(f"has no policy for {printable(task.name)}, only for others ({named})", path=folder)
+    raise FormatError("has no policies in it", path=folder)
+
+
+class Supervisor:
+    """The processes of a run that are on this machine."""
+
+    def __init__(self, settings: RunSettings, folder: Path, names: Iterable[str], watch: Watch) -> None:
+        self.settings, self.folder, self.watch = settings, folder, watch
+        self.names = tuple(names)
+        self.agents = [name for name in self.names if name != WORLD]
+        self.status: dict[str, Status] = {name: {} for name in self.names}
+        self.processes: dict[str, Process] = {}
+        self.restarts = dict.fromkeys(self.names, 0)
+        self.error: str | None = None
+        self.ending = False
+        self.heard = time.monotonic()
+        self.linger = 0.0 if WORLD in self.names else LINGER
+        self.since: float | None = None  # when all were found to be finished
+
+    async def run(self, stop: Callable[[], bool]) -> None:
+        """Keep the processes alive until all agents have finished, may not step any more, or `stop` says so."""
+        keepers = [asyncio.create_task(self._keep(name)) for name in self.names]
+        try:
+            while not (stop() or self.error or self._is_over()):
+                await asyncio.sleep(PAUSE)
+        finally:
+            self.ending = True
+            for end in (Process.terminate, Process.kill):
+                for process in self.processes.values():
+                    with suppress(ProcessLookupError):
+                        end(process)
+                if not (await asyncio.wait(keepers, timeout=GRACE))[1]:
+                    break
+            await asyncio.gather(*keepers, return_exceptions=True)
+            for name in self.names:
+                (self.folder / f"{name}.pid").unlink(missing_ok=True)
+        if self.error:
+            raise HocketError(self.error)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the machines of all agents here are final, and everything has been told."""
+        return bool(self.agents) and all(self.status[name].get("finished") for name in self.agents)
+
+    def _is_over(self) -> bool:
+        if not self.agents:
+            return False  # a world alone goes on
+        if self.is_finished:
+            self.since = self.since or time.monotonic()
+            return time.monotonic() - self.since >= self.linger
+        self.since = None
+        steps = self.settings.steps
+        at_rest = all(self.status[name].get("steps", 0) >= steps for name in self.agents)
+        return at_rest and time.monotonic() - self.heard > STANDSTILL
+
+    async def _keep(self, name: str) -> None:
+        """Start a process, and again whenever it dies."""
+        soon = 0
+        while not self.ending and not self.error:
+            begun = time.monotonic()
+            command = (sys.executable, "-P", "-m", "hocket.runtime.worker", str(self.folder), name)
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=LONGEST_LINE, start_new_session=True
+            )
+            self.processes[name] = process
+            assert process.stdout is not None
+            while line := await process.stdout.readline():
+                with suppress(ValueError):
+                    if isinstance(status := json.loads(line), dict):
+                        self._tell(name, status)
+            if await process.wait() == 2:
+                self.error = str(self.status[name].get("error", f"{name} has ended"))
+            if self.ending or self.error:
+                return
+            self.restarts[name] += 1
+            self._tell(name, {**self.status[name], "finished": False, "down": True})
+            soon = soon + 1 if time.monotonic() - begun < TOO_SOON else 0
+            if soon > TOO_OFTEN:
+                self.error = f"{name} dies again and again as soon as it is started"
+
+    def _tell(self, name: str, status: Mapping[str, Any]) -> None:
+        self.heard = time.monotonic()
+        self.status[name] = dict(status)
+        self.watch(name, self.status[name])
 
 
 def run_team(
@@ -121,22 +248,25 @@ def run_team(
     """
     task, folder = as_task(task), Path(out)
     check_names(task)
-    names = _names(task, agent, peers)
+    if (agent is None) != (peers is None):
+        raise SettingsError("one agent of a team needs to know where the others are: --agent and --peers go together")
+    names = [WORLD, *task.agents]
+    if agent is not None and agent not in names:
+        raise SettingsError(f"agent {agent!r} does not exist ({known_names(agent, [*task.agents, WORLD])})")
+    names = names if agent is None else [agent]
     settings = RunSettings(
         task, "", find_agreed(task, agree=agree), durable=durable, pace=pace, steps=steps, seed=seed, loss=loss
     )
     if peers is not None:
-        where = read_peers(peers, task)
-        if WORLD not in where.addresses:
+        settings = replace(settings, insecure=insecure, **read_peers(peers, task))
+        if WORLD not in settings.addresses:
             raise FormatError("must say where the world is, as HOST:PORT", path=peers, where=WORLD)
-        settings = replace(
-            settings, run=where.run, addresses=where.addresses, keys=where.keys, insecure=insecure,
-            transport=where.transport,
-        )  # fmt: skip
     settings, is_new = _resumed(settings, folder)
-    if is_new and any(name != WORLD for name in names):
+    if is_new and names != [WORLD]:
         actions = policies if isinstance(policies, Mapping) else load_actions(policies, task)
-        save_actions(folder, {name: actions[name] for name in names if name != WORLD})
+        for name in names:
+            if name != WORLD:
+                np.save(folder / f"{name}.actions.npy", np.asarray(actions[name], np.uint8), allow_pickle=False)
     sockets = None
     if peers is None:
         sockets = Path(tempfile.mkdtemp(prefix="hocket-"))  # which only its owner may enter
@@ -148,7 +278,10 @@ def run_team(
     finally:
         if sockets is not None:
             shutil.rmtree(sockets, ignore_errors=True)
-    return _ended(settings, folder, supervisor)
+    logs = [name for name in (*task.agents, WORLD) if (folder / f"{name}.log").exists()]
+    settings.save(folder, ended={name: read_log(folder / f"{name}.log").check for name in logs})  # later changes show
+    complete = verify(folder).complete if len(names) > 1 else supervisor.is_finished
+    return RunOutcome(folder, complete, dict(supervisor.restarts))
 
 
 def check_names(task: Task) -> None:
@@ -156,16 +289,6 @@ def check_names(task: Task) -> None:
     for name in task.agents:
         if not FILE_NAME.fullmatch(name) or name in (WORLD, "ca"):
             raise SettingsError(f"the name of an agent must be fit for a file, and not {WORLD!r} or 'ca', got {name!r}")
-
-
-def _names(task: Task, agent: str | None, peers: str | Path | None) -> list[str]:
-    if (agent is None) != (peers is None):
-        raise SettingsError("one agent of a team needs to know where the others are: --agent and --peers go together")
-    if agent is None:
-        return [WORLD, *task.agents]
-    if agent != WORLD and agent not in task.agents:
-        raise SettingsError(f"agent {agent!r} does not exist ({known_names(agent, [*task.agents, WORLD])})")
-    return [agent]
 
 
 def _resumed(settings: RunSettings, folder: Path) -> tuple[RunSettings, bool]:
@@ -181,13 +304,3 @@ def _resumed(settings: RunSettings, folder: Path) -> tuple[RunSettings, bool]:
     if settings.run and settings.run != earlier.run:
         raise FormatError(f"has the run {earlier.run!r} in it, and the peers are of {settings.run!r}", path=folder)
     return replace(settings, run=earlier.run, seed=earlier.seed, task=earlier.task), False
-
-
-def _ended(settings: RunSettings, folder: Path, supervisor: Supervisor) -> RunOutcome:
-    """Note how the logs ended, so that whatever is changed in them later is found."""
-    logs = [name for name in (*settings.task.agents, WORLD) if (folder / f"{name}.log").exists()]
-    ended = {name: read_log(folder / f"{name}.log").check for name in logs}
-    is_whole = len(supervisor.names) > 1
-    settings.save(folder, ended=ended)
-    complete = verify(folder).complete if is_whole else supervisor.is_finished
-    return RunOutcome(folder, complete, dict(supervisor.restarts))

@@ -58,7 +58,10 @@ def read_log(path: Path, largest: int = LARGEST_LOG) -> LogContents:
         if line[: WIDTH + 1] != check.encode() + b" ":
             raise FormatError("does not have the checksum that belongs there: the log was changed", path=path,
                               where=f"line {number}")  # fmt: skip
-        values.append(_value(payload, path, number))
+        try:
+            values.append(_frozen(json.loads(payload)))
+        except (ValueError, RecursionError):
+            raise FormatError("is not JSON", path=path, where=f"line {number}") from None
     header = values[0] if values else {}
     rows = [value for value in values[1:] if isinstance(value, tuple) and value and isinstance(value[0], float)]
     if not isinstance(header, dict) or len(rows) != max(0, len(values) - 1):
@@ -66,13 +69,6 @@ def read_log(path: Path, largest: int = LARGEST_LOG) -> LogContents:
     return LogContents(
         header, tuple(row[1:] for row in rows), tuple(row[0] for row in rows), check, size, size < len(data)
     )
-
-
-def _value(payload: bytes, path: Path, number: int) -> object:
-    try:
-        return _frozen(json.loads(payload))
-    except (ValueError, RecursionError):
-        raise FormatError("is not JSON", path=path, where=f"line {number}") from None
 
 
 def _frozen(value: object) -> object:

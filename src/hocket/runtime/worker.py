@@ -74,17 +74,17 @@ class Walker:
             host.perceive(self.willing(world.cell, world.before), world.moves)
             self.tell()
             await _pause(stop, 1 / self.settings.pace if self.settings.pace else 0)
-            if host.holding or stop.is_set():
+            if host.participant.holding or stop.is_set():
                 continue
             if world.moves >= self.settings.steps or host.is_finished:
                 continue
             host.move(world.moves)
-            if not await world.ask(self.choose(), host.state):
+            if not await world.ask(self.choose(), host.participant.state):
                 return
 
     def choose(self) -> int:
         """Choose one of the best actions."""
-        best = int(self.actions[self.host.state, self.world.cell])
+        best = int(self.actions[self.host.participant.state, self.world.cell])
         return self.random.choice([action for action in range(len(ACTIONS)) if best >> action & 1] or [STAY])
 
     def tell(self) -> None:
@@ -92,12 +92,12 @@ class Walker:
         host = self.host
         line = json.dumps(
             {
-                "state": self.states[host.state],
+                "state": self.states[host.participant.state],
                 "cell": self.world.cell,
                 "steps": max(0, self.world.moves),
                 "events": len(host.events),
                 "last": host.events[-1:],
-                "holding": host.holding,
+                "holding": host.participant.holding,
                 "final": host.participant.is_final,
                 "finished": host.is_finished,
                 "refused": host.transport.refused,
@@ -114,14 +114,6 @@ async def _pause(stop: asyncio.Event, seconds: float) -> None:
         await asyncio.wait_for(stop.wait(), seconds)
 
 
-async def _world(settings: RunSettings, folder: Path, stop: asyncio.Event) -> None:
-    world = WorldServer(settings, folder / f"{WORLD}.log")
-    await world.start()
-    print(json.dumps({"finished": True}), flush=True)
-    await stop.wait()
-    await world.stop()
-
-
 async def _run(folder: Path, name: str) -> None:
     settings, _ = read_settings(folder)
     write_whole(folder / f"{name}.pid", f"{os.getpid()}\n")
@@ -130,7 +122,11 @@ async def _run(folder: Path, name: str) -> None:
         loop.add_signal_handler(number, stop.set)
     loop.add_reader(sys.stdin.fileno(), lambda: None if os.read(sys.stdin.fileno(), 1) else stop.set())
     if name == WORLD:
-        await _world(settings, folder, stop)
+        world = WorldServer(settings, folder / f"{WORLD}.log")
+        await world.start()
+        print(json.dumps({"finished": True}), flush=True)
+        await stop.wait()
+        await world.stop()
     else:
         await Walker(settings, name, folder).run(stop)
 
