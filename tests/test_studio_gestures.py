@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import hocket as hk
 from hocket.errors import HocketError
 from hocket.studio.gestures import apply_gesture
-from hocket.studio.lines import keys_of
-from hocket.studio.sections import SMALL, parse, split
+from hocket.studio.sections import SMALL, keys_of, parse, split
 from hocket.studio.starts import start_names, start_text
 from hocket.studio.understanding import subject_of, understand
 from searches import examples

@@ -13,18 +13,17 @@ from hocket.files import MEGABYTE
 from hocket.inference.infer import UnexplainedError, infer
 from hocket.inference.logs import OBSERVED, Log
 from hocket.inference.reading import read_log
-from hocket.machine.formats.schema import Design
 from hocket.studio.pictures import Data
-from hocket.task.task import Task
+from hocket.studio.understanding import subject_in
 
 LARGEST = 2 * MEGABYTE
 SECONDS = 8.0  # for the solver; the page waits
 
 
-def explain_log(request: Mapping[str, object], subject: Task | Design) -> Data:
+def explain_log(request: Mapping[str, object]) -> Data:
     """Say whether a log can be explained with the local event sets of a text; if so, show the machines."""
+    knows = {agent: tuple(events) for agent, events in subject_in(request).knows.items()}
     log = _read(request)
-    knows = {agent: tuple(events) for agent, events in subject.knows.items()}
     try:
         answer = infer(log, knows, seconds=SECONDS)
     except UnexplainedError as error:

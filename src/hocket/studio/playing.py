@@ -19,6 +19,7 @@ from hocket.learn.settings import DEFAULT_LEARNER, describe_settings
 from hocket.learn.teammates import reference_teammates, trained_teammates
 from hocket.machine.formats.schema import Design
 from hocket.studio.pictures import Data
+from hocket.studio.understanding import subject_in
 from hocket.study.policies import load_policies
 from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.grid import ACTIONS
@@ -82,8 +83,9 @@ class StudioGame:
 _last: list[StudioGame] = []  # the game that was played last; more are not kept
 
 
-def play(job: Mapping[str, object], subject: Task | Design) -> Data:
+def play(job: Mapping[str, object]) -> Data:
     """Play a game up to where it is: from where it was, if it only has gone on."""
+    subject = subject_in(job)
     if isinstance(subject, Design):
         raise SettingsError("this text is a machine; to play, it has to be a task with a map, agents and events")
     mates, moves, seed = _mates(job, subject), _moves(job, subject), job.get("seed", 0)
@@ -133,7 +135,7 @@ def _teammates(task: Task, kind: str, policies: Path | None) -> Teammates:
     return trained_teammates(task, load_policies(policies, task))
 
 
-def learners() -> Data:
+def learners(_: object) -> Data:
     """Tell which learners there are, with their settings, and who can be a teammate."""
     return {
         "learners": [

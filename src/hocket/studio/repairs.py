@@ -22,33 +22,21 @@ Pairs = frozenset[tuple[str, str]]  # (agent, event)
 
 def cheapest_repairs(subject: Task | Design) -> Data:
     """Find the cheapest repairs; of a task, those under which it passes every check."""
-    if isinstance(subject, Design):
-        knows = subject.knows
-        if not knows or decompose(subject.machine, knows, subject.control).ok:
-            return _as_data([])
-        return _as_data(list(_cheapest(_enumerated(subject.machine), knows, subject.control)))
-    if subject.decomposition.ok:  # then it is the team that stalls
-        added = repair_task(subject).added
-        return _as_data([added] if added else [])
-    repairs = list(_cheapest(_enumerated(subject.machine), subject.knows, subject.needs))
-    passing = [repair for repair in repairs if _passes(subject, repair)]
-    return _as_data(passing or [repair_task(subject).added])
-
-
-def _as_data(repairs: list[Assignment]) -> Data:
+    fixes: list[Assignment] = []
+    if isinstance(subject, Task):
+        if not subject.decomposition.ok:  # or else it is the team that stalls
+            fixes = [fix for fix in _cheapest(subject.machine, subject.knows, subject.needs) if _passes(subject, fix)]
+        fixes = fixes or [repair_task(subject).added]
+    elif subject.knows and not decompose(subject.machine, subject.knows, subject.control).ok:
+        fixes = list(_cheapest(subject.machine, subject.knows, subject.control))
     return {
         "repairs": [
             {"add": {agent: list(events) for agent, events in fix.items()}, "cost": fix.cost, "exact": fix.exact}
-            for fix in repairs
+            for fix in fixes
+            if fix
         ],
         "said": "",
     }
-
-
-def _enumerated(machine: RewardMachine | Composition) -> RewardMachine | Composition:
-    if isinstance(machine, Composition) and not machine.is_independent:
-        return enumerate_states(machine)
-    return machine
 
 
 def _passes(task: Task, fix: Assignment) -> bool:
@@ -61,6 +49,8 @@ def _passes(task: Task, fix: Assignment) -> bool:
 
 def _cheapest(machine: RewardMachine | Composition, knows: Knows, needs: Control) -> Iterator[Assignment]:
     """List the cheapest repairs: another one lacks some pair of each that is known, so pairs are forbidden in turn."""
+    if isinstance(machine, Composition) and not machine.is_independent:
+        machine = enumerate_states(machine)
     seen: set[Pairs] = set()
     waiting: list[Pairs] = [frozenset()]
     tried: set[Pairs] = set()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hocket.draw.map_svg import map_svg, number_of
 from hocket.draw.palette import choose_styles
-from hocket.draw.scene import Moment, Scene
+from hocket.draw.scene import Moment
 from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError, HocketError, printable
 from hocket.files import MEGABYTE
@@ -19,7 +19,6 @@ from hocket.runtime.recording import TeamRecording, read_recording
 from hocket.runtime.world import Walk
 from hocket.studio.pictures import Data
 from hocket.studio.understanding import COLOR_NUMBERS
-from hocket.task.task import Task
 
 RUN_FILE = "run.json"
 DEEPEST = 3  # folders below that of the studio in which a run is looked for
@@ -40,8 +39,11 @@ def watch_runs(request: Mapping[str, object]) -> Data:
     try:
         if name not in names:
             raise FormatError(f"a run must be one of those in the folder of the studio or below, got {name!r:.80}")
-        run = _snapshot(root / str(name), request.get("known"))
-    except HocketError as error:
+        run = _told(read_recording(root / str(name), LARGEST), request.get("known"))
+    except (HocketError, *NONSENSE) as error:
+        if not isinstance(error, HocketError):  # checksums tell that a log is whole, not what is in it
+            rule = "has entries in its logs that make no sense; `hocket verify` says more"
+            error = FormatError(rule, path=root / str(name))
         return {"runs": names, "name": name, "refused": printable(str(error).replace(f"{root}{os.sep}", ""), 1_000)}
     return {"runs": names, "name": name, "run": run}
 
@@ -67,20 +69,8 @@ def list_runs(root: Path) -> list[str]:
     return sorted(runs, key=lambda name: (-runs[name], name))[:MOST_RUNS]
 
 
-def _snapshot(folder: Path, known: object) -> Data:
-    """Tell how a run is; its world, only to a page that does not know it yet."""
-    try:
-        recording = read_recording(folder, LARGEST)
-        return _told(recording, known)
-    except HocketError:
-        raise
-    except NONSENSE:  # checksums tell that a log is whole, not what is in it
-        raise FormatError(
-            "has entries in its logs that make no sense; `hocket verify` says more", path=folder
-        ) from None
-
-
 def _told(recording: TeamRecording, known: object) -> Data:
+    """Tell how a run is; its map, agents and colours of events, only to a page that does not know them yet."""
     task, frames = recording.settings.task, recording.frames
     scene = scene_of(task)
     cells = {name: Walk(task, name, recording.settings.seed).cell for name in task.agents}
@@ -96,6 +86,9 @@ def _told(recording: TeamRecording, known: object) -> Data:
     decided = [frame for frame in frames if frame.kind == "decide" and frame.event is not None]
     lasted = max((frame.time for frame in frames), default=0.0)
     key = f"{recording.settings.run} {task.digest}"
+    colors = {event: COLOR_NUMBERS[color] for event, (color, _) in choose_styles((*scene.styles, *task.events)).items()}
+    drawn = {"rows": task.grid.rows, "columns": task.grid.columns, "svg": map_svg(scene, list(scene.starts.values()))}
+    discs = [{"name": name, "number": number_of(scene, name), "color": scene.colors[name]} for name in task.agents]
     return {
         "key": key,
         "seconds": _tenths(lasted),
@@ -107,7 +100,7 @@ def _told(recording: TeamRecording, known: object) -> Data:
         "agents": agents,
         "happened": len(decided),
         "events": [[_tenths(frame.time), frame.event, frame.name] for frame in decided[-MOST_EVENTS:]],
-        "world": None if known == key else _world(task, scene),
+        "world": None if known == key else {"name": task.name, "map": drawn, "agents": discs, "events": colors},
     }
 
 
@@ -129,21 +122,4 @@ def _agent(recording: TeamRecording, name: str) -> Data:
         "final": participant.is_final,
         "alive": alive,
         "events": sum(entry[0] in ("decide", "hear") for entry in entries),
-    }
-
-
-def _world(task: Task, scene: Scene) -> Data:
-    """Describe the map, the agents and the colours of events, as the page draws them."""
-    styles = choose_styles((*scene.styles, *task.events))
-    return {
-        "name": task.name,
-        "map": {
-            "rows": task.grid.rows,
-            "columns": task.grid.columns,
-            "svg": map_svg(scene, [scene.starts[name] for name in scene.agents]),
-        },
-        "agents": [
-            {"name": name, "number": number_of(scene, name), "color": scene.colors[name]} for name in task.agents
-        ],
-        "events": {event: COLOR_NUMBERS[color] for event, (color, _) in styles.items()},
     }

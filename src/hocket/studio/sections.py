@@ -1,18 +1,88 @@
-"""A TOML text in sections, one for each table: while it is edited, all but one stay as they are, and are read once."""
+"""A TOML text as people write it: the line in which a key stands, for errors that name the key; and its sections.
+
+There is a section for each table: while a text is edited, all but one stay as they are, and are read once.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
 from hocket.documents import Document
-from hocket.errors import FormatError
+from hocket.errors import FormatError, HocketError
 from hocket.machine.formats import toml
-from hocket.studio.lines import HEADING, open_quotes, path_of
 
+KEY = re.compile(r"""[ \t]*(?:([A-Za-z0-9_-]+)|"((?:[^"\\\n]|\\.)*)"|'([^'\n]*)')[ \t]*""")
+HEADING = re.compile(r"[ \t]*\[\[?([^\n]*?)\]\]?[ \t]*(?:#.*)?$")
+LONG_TEXT = re.compile(r'"""|\'\'\'')
+NOT_TOML = re.compile(r"\(at line (\d+), column \d+\)")
+END_OF_DOCUMENT = "(at end of document)"
+ROW = re.compile(r"\(row (\d+), column \d+\)|line (\d+) has")  # of a map
 MOST_KEPT = 16  # sections
 SMALL = 10_000  # characters of a text that is read as a whole
+
+Path = tuple[str, ...]
+
+
+def line_of(error: HocketError, text: str) -> int | None:
+    """Find the line, counted from 1, that an error is about; None where it names none."""
+    message = str(error)
+    if match := NOT_TOML.search(message):
+        return int(match[1])
+    if END_OF_DOCUMENT in message:
+        return text.count("\n") + 1
+    key, keys = message.partition(": ")[0], keys_of(text)
+    parts = [name for name in keys if key == name or key.startswith((f"{name}.", f"{name}["))]
+    line = keys[max(parts, key=len)] if parts else None
+    if line is not None and message.startswith("map:") and (row := ROW.search(message)):
+        line += int(row[1]) + 1 if row[1] else int(row[2])
+    return line
+
+
+def keys_of(text: str) -> dict[str, int]:
+    """List the keys of a TOML text that stand at the beginning of a line, in full, and their lines.
+
+    >>> keys_of('slip = 0.1\\n[agents]\\nA1 = { start = "1" }')
+    {'slip': 1, 'agents': 2, 'agents.A1': 3}
+    """
+    lines: dict[str, int] = {}
+    table: Path = ()
+    quotes = ""  # that a text of several lines ends with
+    for number, line in enumerate(text.split("\n"), start=1):
+        if quotes:
+            quotes = open_quotes(line, quotes)
+            continue
+        if heading := HEADING.match(line):
+            table = path_of(heading[1])
+            lines.setdefault(".".join(table), number)
+            continue
+        if path := path_of(line):
+            lines.setdefault(".".join((*table, *path)), number)
+        quotes = open_quotes(line)
+    return lines
+
+
+def open_quotes(line: str, quotes: str = "") -> str:
+    """Find which quotes of a text of several lines are open at the end of a line."""
+    for mark in LONG_TEXT.findall(line):
+        quotes = "" if mark == quotes else quotes or mark
+    return quotes
+
+
+def path_of(line: str) -> Path:
+    """Read a dotted key at the beginning of a line."""
+    names: list[str] = []
+    position = 0
+    while match := KEY.match(line, position):
+        names.append(next(part for part in match.groups() if part is not None))
+        position = match.end()
+        if line[position : position + 1] != ".":
+            break
+        position += 1
+    return tuple(names)
 
 
 class TextSection(NamedTuple):
@@ -36,12 +106,11 @@ def split(text: str) -> list[TextSection]:
     """Split a text into sections, or into one where it cannot be told which lines belong together."""
     sections = list(_split(text))
     names = [section.name for section in sections]
-    try:
+    with suppress(FormatError):
         documents = [section.parse() for section in sections]
-    except FormatError:
-        return [TextSection(None, text)]
-    is_clear = len({*names}) == len(names) and not {*documents[0]} & {*names}
-    return sections if is_clear else [TextSection(None, text)]
+        if len({*names}) == len(names) and not {*documents[0]} & {*names}:
+            return sections
+    return [TextSection(None, text)]
 
 
 def _split(text: str) -> Iterator[TextSection]:
@@ -61,9 +130,7 @@ def _split(text: str) -> Iterator[TextSection]:
 
 def parse(text: str) -> Document:
     """Read a TOML document, of a long one only what has changed; an error names its line."""
-    if len(text) < SMALL:
-        return toml.parse(text)
-    sections = split(text)
-    if len(sections) == 1:
+    sections = [] if len(text) < SMALL else split(text)
+    if len(sections) < 2:
         return toml.parse(text)
     return {key: value for section in sections for key, value in section.parse().items()}

@@ -26,9 +26,8 @@ from hocket.machine.formats import FORMATS
 from hocket.studio.folder import LIMIT, SUFFIX, ConflictError, Folder
 from hocket.studio.guard import LONGEST_NONCE, AccessGuard, Session, same
 from hocket.studio.pictures import Data
-from hocket.studio.processes import CutOffError, Worker
+from hocket.studio.processes import CutOffError, Trainings, Worker
 from hocket.studio.starts import start_text
-from hocket.studio.trainings import Trainings
 from hocket.studio.worker import CHECKS, GAMES, JOBS, RUNS, SEARCHES
 
 MOST_SENT = 3 * LIMIT  # bytes of a request
@@ -72,19 +71,9 @@ class Studio:
 
     def app(self) -> ASGIApp:
         """Make the application."""
-        answers: dict[str, Answer] = {
-            "prove": self.prove,
-            "hello": self.hello,
-            "files": self.files,
-            "open": self.open,
-            "mark": self.mark,
-            "save": self.save,
-            "start": self.start,
-            "play": self.play,
-            "train": self.train,
-            "steer": self.steer,
-            **{job: self.work(job) for job in PAGE_JOBS if job != "play"},
-        }
+        plain = (self.prove, self.hello, self.files, self.open, self.mark, self.save, self.start)
+        answers: dict[str, Answer] = {job: self.work(job) for job in PAGE_JOBS}
+        answers |= {answer.__name__: answer for answer in (*plain, self.play, self.train, self.steer)}
         routes = [
             Route("/", self.page),
             Route("/{asset}", _asset),
@@ -226,7 +215,12 @@ def _endpoint(answer: Answer, gives_up: bool) -> Callable[[Request], Awaitable[R
 
 async def _while_wanted(working: Awaitable[Data], request: Request) -> Data:
     """Work as long as the page waits; it hangs up when it is closed or has a newer request."""
-    work, leaving = asyncio.ensure_future(working), asyncio.ensure_future(_hang_up(request))
+
+    async def hang_up() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    work, leaving = asyncio.ensure_future(working), asyncio.ensure_future(hang_up())
     try:
         await asyncio.wait((work, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
@@ -236,11 +230,6 @@ async def _while_wanted(working: Awaitable[Data], request: Request) -> Data:
         for task in (work, leaving):
             task.cancel()
         await asyncio.gather(work, leaving, return_exceptions=True)
-
-
-async def _hang_up(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _body(request: Request) -> Body:

@@ -22,11 +22,11 @@ from hocket.learn.batches import Pace
 from hocket.learn.catalogue import find_learner
 from hocket.learn.policies import Policy, Run
 from hocket.learn.testing import KINDS, TestLog
-from hocket.learn.training import check_steps, check_tests, make_settings, prepare_task
+from hocket.learn.training import check_tests, make_settings, prepare_task
 from hocket.learn.warmup import compile_kernels
 from hocket.report.page import report_html
 from hocket.report.summary import summarize
-from hocket.studio.understanding import subject_of
+from hocket.studio.understanding import subject_in
 from hocket.studio.worker import private_output, send
 from hocket.study.running import save_runs
 from hocket.task.tables import compile_task
@@ -60,7 +60,7 @@ class TrainingLoop:
 
     def __init__(self, job: Job, output: BinaryIO) -> None:
         self.output = output
-        subject = subject_of(str(job["text"]), Path(str(job["folder"])) if job.get("folder") else None)
+        subject = subject_in(job)
         if not isinstance(subject, Task):
             raise SettingsError("this text is a machine; to train, it has to be a task with a map, agents and events")
         self.task = subject
@@ -70,7 +70,6 @@ class TrainingLoop:
         self.seeds = list(range(number(job, "seeds", MOST_SEEDS)))
         self.steps = number(job, "steps", MOST_STEPS)
         self.task = prepare_task(self.task, self.learner.name)
-        check_steps(self.steps)
         check_tests(self.task, self.steps, self.settings)
         self.tables = compile_task(self.task)
         self.learner.check(self.tables, self.settings)

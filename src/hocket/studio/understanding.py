@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,15 +14,14 @@ from hocket.draw.task_scene import scene_of
 from hocket.errors import HocketError, cut_names, printable
 from hocket.machine.assignment import EFFORT_FOR_A_HINT
 from hocket.machine.composition import SEPARATOR, Composition
-from hocket.machine.counterexample import Counterexample, describe_failure, describe_merging
+from hocket.machine.counterexample import describe_failure, describe_merging
 from hocket.machine.decomposition import Decomposition, decompose
 from hocket.machine.formats import files_in
 from hocket.machine.formats.schema import LANGUAGES, Design, design_from
 from hocket.machine.parts import PARTS
 from hocket.machine.reward_machine import RewardMachine
-from hocket.studio.lines import line_of
 from hocket.studio.pictures import Data, picture_of, team_picture
-from hocket.studio.sections import parse
+from hocket.studio.sections import line_of, parse
 from hocket.task.conditions import write_conditions
 from hocket.task.delays import with_delays
 from hocket.task.files import has_world, task_from
@@ -39,12 +38,11 @@ def understand(text: str, folder: Path | None = None, *, wait: bool = False) -> 
     """Tell what a text means, and whether it is decomposable; where it means nothing, what is wrong, in which line."""
     try:
         document = parse(text)
-        subject = _subject(document, folder)
-        told = _task(subject, wait) if isinstance(subject, Task) else _design(subject, wait)
+        told = _world(_subject(document, folder), wait)
     except RecursionError:
         return {"error": {"message": NESTED, "line": None}}
     except HocketError as error:
-        return {"error": tell_error(error, text)}
+        return {"error": {"message": printable(str(error), 1_000), "line": line_of(error, text)}}
     return told | {"written": how_written(document), "error": None}
 
 
@@ -53,13 +51,18 @@ def subject_of(text: str, folder: Path | None = None) -> Task | Design:
     return _subject(parse(text), folder)
 
 
+def subject_in(request: Mapping[str, object]) -> Task | Design:
+    """Read the text of a request."""
+    return subject_of(str(request["text"]), folder_of(request))
+
+
+def folder_of(request: Mapping[str, object]) -> Path | None:
+    """Find the folder in which the text of a request belongs."""
+    return Path(str(request["folder"])) if request.get("folder") else None
+
+
 def _subject(document: Document, folder: Path | None) -> Task | Design:
     return task_from(document, "task", folder) if has_world(document) else design_from(document, files_in(folder))
-
-
-def tell_error(error: HocketError, text: str) -> Data:
-    """Tell what is wrong and where."""
-    return {"message": printable(str(error), 1_000), "line": line_of(error, text)}
 
 
 def how_written(document: Document) -> Data:
@@ -76,71 +79,73 @@ def how_written(document: Document) -> Data:
     }
 
 
-# A task, and a machine without a world.
-
-
-def _task(task: Task, wait: bool) -> Data:
-    scene = scene_of(task)
-    styles = choose_styles((*scene.styles, *task.events))  # those of drawings and reports come first
-    return {
-        "name": task.name,
-        "description": task.description,
-        "map": _map(task, scene),
+def _world(subject: Task | Design, wait: bool) -> Data:
+    """Tell of a task, or of a machine without a world."""
+    if isinstance(subject, Task):
+        scene, decomposition, knows = scene_of(subject), subject.decomposition, subject.knows
+        events: dict[str, str | None] = {
+            event: write_conditions(conditions) for event, conditions in subject.events.items()
+        }
+        styles = choose_styles((*scene.styles, *events))  # those of drawings and reports come first
+        numbers, colors, control, needs = scene.numbers, scene.colors, subject.controllers, subject.needs
+        about: Data = {"name": subject.name, "description": subject.description, "map": _map(subject, scene)}
+        more: dict[str, Data] = {
+            name: {"start": agent.starts[0], "gates": {place: str(gate) for place, gate in subject.gates[name].items()}}
+            for name, agent in subject.agents.items()
+        }
+    else:
+        decomposition = _decomposed(subject)
+        knows, events = decomposition.knows, dict.fromkeys(subject.machine.events)
+        styles, colors, control = choose_styles(events), agent_colors(knows), decomposition.control
+        numbers, needs = {name: number for number, name in enumerate(knows, start=1)}, control
+        about, more = {"name": "machine", "description": "", "map": None}, {name: {"gates": {}} for name in knows}
+    return about | {
         "agents": [
-            {
-                **_agent(name, scene.numbers[name], scene.colors[name], agent.knows),
-                "start": agent.starts[0],
-                "gates": {region: str(gate) for region, gate in task.gates[name].items()},
-            }
-            for name, agent in task.agents.items()
+            {"name": name, "number": str(numbers[name])[-3:], "color": colors[name], "knows": list(known), **more[name]}
+            for name, known in knows.items()
         ],
         "events": [
-            _event(event, styles, task.controllers[event], task.needs[event])
-            | {"sentence": write_conditions(conditions)}
-            for event, conditions in task.events.items()
+            {
+                "name": event,
+                "color": COLOR_NUMBERS[styles[event][0]],
+                "line": styles[event][1],
+                "control": list(control.get(event, ())),
+                "needs": list(needs.get(event, ())),
+                "sentence": sentence,
+            }
+            for event, sentence in events.items()
         ],
-        "machines": _machines(task.decomposition, wait),
-        **_proof(task.decomposition),
+        **_algebra(decomposition, wait),
     }
 
 
-def _design(design: Design, wait: bool) -> Data:
-    machine, styles, decomposition = design.machine, choose_styles(design.machine.events), _decomposed(design)
-    colors, control = agent_colors(decomposition.knows), decomposition.control
+def _algebra(decomposition: Decomposition, wait: bool) -> Data:
+    """Tell the machines, whether the task is decomposable, and a counterexample step by step, where all machines are.
+
+    What takes longer, `judge` tells.
+    """
+    machine, example, story, interesting = decomposition.machine, decomposition.counterexample, None, list[str]()
+    if example is not None:
+        team = _team_states(machine, example.trace)
+        interesting = [*dict.fromkeys([*team, *(confusion.merged_with for confusion in example.confusions)])]
+        story = {
+            **example.as_json(),
+            "said": describe_failure(example),
+            "team": team,
+            "agents": {agent: _states(local, example.trace) for agent, local in decomposition.machines.items()},
+            "merged": [describe_merging(example, confusion) for confusion in example.confusions],
+        }
+    pictures = {agent: picture_of(local, wait=wait) for agent, local in decomposition.machines.items()}
     return {
-        "name": "machine",
-        "description": "",
-        "map": None,
-        "agents": [
-            {**_agent(name, number, colors[name], known), "gates": {}}
-            for number, (name, known) in enumerate(decomposition.knows.items(), start=1)
-        ],
-        "events": [
-            _event(event, styles, control.get(event, ()), control.get(event, ())) | {"sentence": None}
-            for event in machine.events
-        ],
-        "machines": _machines(decomposition, wait),
-        **_proof(decomposition),
+        "machines": {"team": team_picture(machine, interesting, wait=wait), "agents": pictures},
+        "decomposable": decomposition.ok,
+        "said": cut_names(decomposition.explain().splitlines()[0]),
+        "counterexample": story,
     }
 
 
 def _decomposed(design: Design) -> Decomposition:
     return decompose(design.machine, design.knows or {"all": tuple(design.machine.events)}, design.control)
-
-
-def _agent(name: str, number: int, color: str, knows: Iterable[str]) -> Data:
-    return {"name": name, "number": str(number)[-3:], "color": color, "knows": list(knows)}
-
-
-def _event(name: str, styles: Mapping[str, tuple[str, str]], controllers: Iterable[str], needs: Iterable[str]) -> Data:
-    color, line = styles[name]
-    return {
-        "name": name,
-        "color": COLOR_NUMBERS[color],
-        "line": line,
-        "control": list(controllers),
-        "needs": list(needs),
-    }
 
 
 def _map(task: Task, scene: Scene) -> Data:
@@ -174,35 +179,6 @@ def _map(task: Task, scene: Scene) -> Data:
     }
 
 
-def _machines(decomposition: Decomposition, wait: bool) -> Data:
-    return {
-        "team": team_picture(decomposition.machine, _states_of_interest(decomposition), wait=wait),
-        "agents": {agent: picture_of(machine, wait=wait) for agent, machine in decomposition.machines.items()},
-    }
-
-
-def _states_of_interest(decomposition: Decomposition) -> list[str]:
-    """List the states of the team that a counterexample is about."""
-    example = decomposition.counterexample
-    if example is None:
-        return []
-    merged = [confusion.merged_with for confusion in example.confusions]
-    return [*dict.fromkeys([*_team_states(decomposition.machine, example.trace), *merged])]
-
-
-# The verdict.
-
-
-def _proof(decomposition: Decomposition) -> Data:
-    """Tell whether it is decomposable, and a counterexample step by step; what takes longer, `judge` tells."""
-    example = decomposition.counterexample
-    return {
-        "decomposable": decomposition.ok,
-        "said": cut_names(decomposition.explain().splitlines()[0]),
-        "counterexample": None if example is None else _story(decomposition, example),
-    }
-
-
 def judge(subject: Task | Design) -> Data:
     """Tell all that is checked beside the algebra: what is played and searched, warnings and notes."""
     if isinstance(subject, Design):
@@ -215,7 +191,11 @@ def judge(subject: Task | Design) -> Data:
     stall = next((part.value.stall for part in verdict.parts if isinstance(part.value, TeamCheck)), None)
     return {
         "ok": verdict.ok,
-        "answers": [_answer(part) for part in verdict.parts if part.answer],
+        "answers": [
+            {"ok": part.ok and _is_tolerant(part.document), "required": part.name != "delays", "said": part.answer}
+            for part in verdict.parts
+            if part.answer
+        ],
         "problems": [problem for problem in verdict.problems if problem not in story],
         "warnings": list(verdict.warnings),
         "notes": list(verdict.notes),
@@ -223,10 +203,9 @@ def judge(subject: Task | Design) -> Data:
     }
 
 
-def _answer(part: Part) -> Data:
-    """Tell an answer; one that is no, and that nobody has to mind, is not `ok`, and is not `required` either."""
-    is_tolerant = not isinstance(part.document, dict) or part.document.get("tolerant", True)
-    return {"ok": part.ok and bool(is_tolerant), "required": part.name != "delays", "said": part.answer}
+def _is_tolerant(document: object) -> bool:
+    """Say whether events may be heard late, if that is what was asked; if not, nobody has to mind."""
+    return not isinstance(document, dict) or bool(document.get("tolerant", True))
 
 
 def _check(task: Task) -> Verdict:
@@ -252,17 +231,6 @@ def _walk(task: Task, stall: Stall) -> Data:
         steps.append({"cells": cells, "states": by_agent, "events": events, "closed": numbers})
     waits = [wait.describe(agent) for agent, wait in stall.waiting.items()]
     return {"steps": steps, "first": len(stall.steps) - len(steps), "waits": waits}
-
-
-def _story(decomposition: Decomposition, example: Counterexample) -> Data:
-    """Tell a counterexample step by step: where the team machine and each agent's machine are after each event."""
-    return {
-        **example.as_json(),
-        "said": describe_failure(example),
-        "team": _team_states(decomposition.machine, example.trace),
-        "agents": {agent: _states(machine, example.trace) for agent, machine in decomposition.machines.items()},
-        "merged": [describe_merging(example, confusion) for confusion in example.confusions],
-    }
 
 
 def _states(machine: RewardMachine, trace: Sequence[str]) -> list[str]:

@@ -11,8 +11,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import BinaryIO, NamedTuple
 
 from hocket.errors import HocketError, printable
@@ -20,7 +20,7 @@ from hocket.studio.gestures import apply_gesture
 from hocket.studio.pictures import Data
 from hocket.studio.repairs import cheapest_repairs
 from hocket.studio.starts import NEW, gallery, imported, start_text
-from hocket.studio.understanding import NESTED, judge, subject_of, understand
+from hocket.studio.understanding import NESTED, folder_of, judge, subject_in, understand
 
 MOST_MEMORY = 6 * 1024**3  # bytes of addresses, where the system can hold a process to that
 
@@ -29,7 +29,10 @@ Request = Mapping[str, object]
 
 def main() -> None:
     """Answer requests until there are no more."""
-    _limit_memory()
+    with suppress(ImportError):  # not on every system
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     with private_output() as output:
         send(output, {"ready": True})
         for line in sys.stdin.buffer:
@@ -70,45 +73,25 @@ def answer(request: Request) -> Data:
 
 
 def _understand(request: Request, *, wait: bool = False) -> Data:
-    return understand(str(request["text"]), _folder(request), wait=wait)
+    return understand(str(request["text"]), folder_of(request), wait=wait)
 
 
 def _edit(request: Request) -> Data:
     """Apply a gesture; one that would leave a text without meaning is refused, and the reason given."""
     text = apply_gesture(str(request["text"]), request.get("gesture"))
-    world = understand(text, _folder(request))
+    world = _understand({**request, "text": text})
     error = world["error"]
-    if isinstance(error, dict):
-        return {"refused": error["message"]}
-    return {"text": text, "world": world}
+    return {"refused": error["message"]} if isinstance(error, dict) else {"text": text, "world": world}
 
 
-def _play(request: Request) -> Data:
-    from hocket.studio.playing import play  # loads the compiler
+def _later(module: str, name: str) -> Callable[[Request], Data]:
+    """Take a job from a module of the studio that is loaded when it is needed: the compiler may come with it."""
 
-    return play(request, subject_of(str(request["text"]), _folder(request)))
+    def run(request: Request) -> Data:
+        told: Data = getattr(import_module(f"hocket.studio.{module}"), name)(request)
+        return told
 
-
-def _learners(request: Request) -> Data:
-    from hocket.studio.playing import learners
-
-    return learners()
-
-
-def _log(request: Request) -> Data:
-    from hocket.studio.logs import explain_log
-
-    return explain_log(request, subject_of(str(request["text"]), _folder(request)))
-
-
-def _runs(request: Request) -> Data:
-    from hocket.studio.runs import watch_runs  # loads all that runs teams
-
-    return watch_runs(request)
-
-
-def _folder(request: Request) -> Path | None:
-    return Path(str(request["folder"])) if request.get("folder") else None
+    return run
 
 
 class Job(NamedTuple):
@@ -124,14 +107,14 @@ JOBS: Mapping[str, Job] = {
     "import": Job(lambda request: {"text": imported(str(request["text"]), str(request["suffix"]))}, None),
     "understand": Job(_understand, CHECKS),
     "edit": Job(_edit, CHECKS),
-    "judge": Job(lambda request: judge(subject_of(str(request["text"]), _folder(request))), SEARCHES),
+    "judge": Job(lambda request: judge(subject_in(request)), SEARCHES),
     "pictures": Job(lambda request: {"machines": _understand(request, wait=True).get("machines")}, SEARCHES),
-    "repairs": Job(lambda request: cheapest_repairs(subject_of(str(request["text"]), _folder(request))), SEARCHES),
-    "log": Job(_log, SEARCHES),
+    "repairs": Job(lambda request: cheapest_repairs(subject_in(request)), SEARCHES),
+    "log": Job(_later("logs", "explain_log"), SEARCHES),
     "gallery": Job(lambda request: gallery(), SEARCHES),
-    "play": Job(_play, GAMES),
-    "learners": Job(_learners, GAMES),
-    "runs": Job(_runs, RUNS),
+    "play": Job(_later("playing", "play"), GAMES),
+    "learners": Job(_later("playing", "learners"), GAMES),
+    "runs": Job(_later("runs", "watch_runs"), RUNS),
 }
 
 
@@ -141,15 +124,6 @@ def private_output() -> BinaryIO:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     return output
-
-
-def _limit_memory() -> None:
-    try:
-        import resource  # not on every system
-    except ImportError:
-        return
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, most))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hocket.errors import FormatError, known_names
-from hocket.studio.gestures import agents, ground, machine, names
+from hocket.studio.gestures import agents, ground, names
 from hocket.studio.gestures.draft import Draft, Gesture
 
 GESTURES: Mapping[str, Callable[[Draft, Gesture], None]] = {
@@ -16,19 +16,19 @@ GESTURES: Mapping[str, Callable[[Draft, Gesture], None]] = {
     "know": agents.know,
     "repair": agents.repair,
     "agent": agents.add_agent,
-    "remove agent": agents.remove_agent,
+    "remove agent": names.remove_agent,
     "rename agent": names.rename_agent,
     "rename place": names.rename_place,
     "condition": agents.condition,
-    "rename event": agents.rename_event,
-    "remove event": agents.remove_event,
-    "transition": machine.transition,
-    "cut": machine.cut,
-    "rename state": machine.rename_state,
-    "remove state": machine.remove_state,
-    "final": machine.final,
-    "initial": machine.initial,
-    "sentence": machine.sentence,
+    "rename event": names.rename_event,
+    "remove event": names.remove_event,
+    "transition": agents.transition,
+    "cut": agents.cut,
+    "rename state": names.rename_state,
+    "remove state": agents.remove_state,
+    "final": agents.final,
+    "initial": agents.initial,
+    "sentence": agents.sentence,
 }
 
 

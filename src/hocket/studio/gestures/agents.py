@@ -1,19 +1,15 @@
-"""Gestures on agents and events: who knows what, when an event happens, and what it is called."""
+"""Gestures on agents, events and machines: who knows what, when an event happens, and where it leads."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, MutableMapping
-from typing import Any
+from collections.abc import Iterable
 
 from hocket.errors import FormatError
-from hocket.studio.gestures.draft import Draft, Gesture, Row, drop_all, inline, put, rename_key, replace_all, take
-from hocket.studio.gestures.ground import MapText
+from hocket.machine.formats.schema import LANGUAGES
+from hocket.studio.gestures.draft import Draft, Gesture, Row, drop_all, inline, put, take
 from hocket.studio.understanding import subject_of
-from hocket.task.conditions import write_conditions
 from hocket.task.editing import set_events
-from hocket.task.grid import FLOOR, WALL
-from hocket.task.task import Task
+from hocket.task.grid import WALL
 
 
 def know(draft: Draft, gesture: Gesture) -> None:
@@ -72,61 +68,24 @@ def add_agent(draft: Draft, gesture: Gesture) -> None:
     put(rows, name, inline({"start": start, "knows": []}))
 
 
-def remove_agent(draft: Draft, gesture: Gesture) -> None:
-    """Take an agent out of the text, with its gates, its part of the machine, and the events that it alone controls."""
-    name, document = gesture.text("agent"), draft.document
-    rows = draft.table("agents" if draft.has_world else "knows")
-    if draft.has_world:
-        draft.agent(name)  # or says why it cannot be changed here
-    if name not in rows or len(rows) == 1:
-        raise FormatError(f"{name} is the only agent" if name in rows else f"the text has no agent {name!r:.60}")
-    if not draft.has_world:
-        for agents in document.get("control", {}).values():
-            drop_all(agents, name)
-        del rows[name]
-        return
-    task = subject_of(draft.text)
-    assert isinstance(task, Task)
-    for event, conditions in task.events.items():
-        others = {agent: condition for agent, condition in conditions.items() if agent != name}
-        if name in conditions and others:
-            put(draft.table("events"), event, write_conditions(others))
-        elif name in conditions:
-            _remove_event(draft, event)
-    for place, gates in [*document.get("gates", {}).items()]:
-        gates.pop(name, None)
-        if not gates:
-            del document["gates"][place]
-    if "" not in draft.parts():
-        del draft.table("machine")["parts"][name]
-    board, letter = MapText.of(draft), str(rows[name].get("start"))
-    if board.starters(letter) == [name] and not board.names(letter):
-        board.rows[:] = [[FLOOR if each == letter else each for each in row] for row in board.rows]
-        board.write()
-    del rows[name]
-
-
 def condition(draft: Draft, gesture: Gesture) -> None:
     """Say when an event happens."""
     put(draft.table("events"), gesture.text("event"), gesture.text("sentence").strip())
 
 
-def new_event(draft: Draft, event: str, part: str) -> None:
+def _new_event(draft: Draft, event: str, part: str) -> None:
     """Give an event that a new transition has a condition, and let the agent that controls it know it."""
     events = draft.table("events")
     if event in events:
         return
-    agent, place = part or next(iter(draft.table("agents"))), _first_place(draft)
+    names = next(iter(draft.document.get("legend", {}).values()), None) or [*draft.document.get("places", {})]
+    place = names if isinstance(names, str) else next(iter(names), None)
+    agent = part or next(iter(draft.table("agents")))
     put(events, event, f"{agent} at {place}" if place else f"{agent} anywhere")
     draft.add_known(agent, event)
 
 
-def _first_place(draft: Draft) -> str | None:
-    names = next(iter(draft.document.get("legend", {}).values()), None) or [*draft.document.get("places", {})]
-    return names if isinstance(names, str) else next(iter(names), None)
-
-
-def keep_event(draft: Draft, part: str, event: str) -> None:
+def _keep_event(draft: Draft, part: str, event: str) -> None:
     """Declare an event that no transition has any more, so that what else the text says of it still holds."""
     table = draft.machine(part)
     if any(event in row for row in table["transitions"].values()) or event in table.get("events", []):
@@ -135,91 +94,73 @@ def keep_event(draft: Draft, part: str, event: str) -> None:
     put(table, "events", [*table.get("events", used), event])
 
 
-def remove_event(draft: Draft, gesture: Gesture) -> None:
-    """Take an event out of the text wherever it stands; a gate that nothing else opens or closes goes with it."""
-    _remove_event(draft, gesture.text("event"))
+# Machines.
 
 
-def _remove_event(draft: Draft, event: str) -> None:
-    for part in draft.parts():
-        draft.machine(part)  # or says why it cannot be changed here
-    for table, state, _ in [*draft.rows()]:
-        take(table["transitions"], state, event)
-        for rewards in table.get("rewards", {}).values():
-            rewards.pop(event, None)
-    for row in draft.document.get("agents", {}).values() if draft.has_world else ():
-        row.get("sync", {}).pop(event, None)
-        for index, option in enumerate(row.get("options", [])):
-            row["options"][index] = option.removesuffix(f" after {event}")
-    for place, gates in [*draft.document.get("gates", {}).items()]:
-        for agent in [agent for agent, gate in gates.items() if _without(gate, event)]:
-            del gates[agent]
-        if not gates:
-            del draft.document["gates"][place]
-    for key in ("events", "control"):
-        if key in draft.document and not isinstance(draft.document[key], list):
-            draft.table(key).pop(event, None)
-    for names in _lists(draft):
-        drop_all(names, event)
+def transition(draft: Draft, gesture: Gesture) -> None:
+    """Let an event lead from a state to another, which may be new; so may the event be."""
+    part = gesture.text("part")
+    state, target = gesture.name("state", "a state"), gesture.name("target", "a state")
+    event = gesture.name("event", "an event")
+    rows = draft.transitions(part)
+    if state not in rows:
+        put(rows, state, inline({event: target}))
+    else:
+        put(rows[state], event, target)
+    for key, names in (("states", (state, target)), ("events", (event,))):
+        declared = draft.machine(part).get(key)
+        if declared is not None:
+            declared.extend(name for name in dict.fromkeys(names) if name not in declared)
+    if draft.has_world:
+        _new_event(draft, event, part)
 
 
-def _without(gate: Any, event: str) -> bool:  # noqa: ANN401
-    """Take an event out of a gate, and say whether nothing is left of it."""
-    if not isinstance(gate, MutableMapping):
-        return bool(gate == event)
-    for key in [key for key in ("open", "close") if key in gate]:
-        if isinstance(gate[key], list):
-            drop_all(gate[key], event)
-        if gate[key] in (event, []):
-            del gate[key]
-    return not {"open", "close"} & {*gate}
+def cut(draft: Draft, gesture: Gesture) -> None:
+    """Take a transition away; its states stay."""
+    part, state, event = gesture.text("part"), gesture.text("state"), gesture.text("event")
+    rows = draft.transitions(part)
+    if event not in rows.get(state, {}):
+        raise FormatError(f"the text has no transition of {state!r} on {event!r}; it may count, and is changed as text")
+    take(rows, state, event)
+    _keep_event(draft, part, event)
 
 
-def _lists(draft: Draft) -> list[list[str]]:
-    """Find all lists of events."""
-    document = draft.document
-    rows: list[Row] = list(document.get("agents", {}).values()) if draft.has_world else []
-    lists = [row[key] for row in rows for key in ("knows", "memory") if key in row]
-    lists += [table["events"] for table in draft.parts().values() if isinstance(table.get("events"), list)]
-    lists += list(document.get("knows", {}).values())
-    return lists + ([document["memory"]] if "memory" in document else [])
+def remove_state(draft: Draft, gesture: Gesture) -> None:
+    """Take a state away, and all transitions from it and to it."""
+    part, state = gesture.text("part"), gesture.text("state")
+    machine, rows = draft.machine(part), draft.transitions(part)
+    if state == (machine.get("initial") or next(iter(rows), "")):
+        raise FormatError(f"{state!r} is the initial state; make another one initial first")
+    leaving = [(state, event) for event in rows.get(state, {})]
+    arriving = [(source, event) for source, row in rows.items() for event, target in row.items() if target == state]
+    for source, event in [*arriving, *leaving]:
+        take(rows, source, event)
+    rows.pop(state, None)
+    for key in ("final", "states"):
+        drop_all(machine.get(key, []), state)
+    for _, event in [*arriving, *leaving]:
+        _keep_event(draft, part, event)
 
 
-def rename_event(draft: Draft, gesture: Gesture) -> None:
-    """Call an event something else wherever it stands."""
-    old, new = gesture.text("event"), gesture.name("name", "an event")
-    if old == new:
-        return
-    tables = list(draft.parts())
-    for part in tables:
-        draft.machine(part)  # or says why it cannot be changed here
-    if any(new in row for _, _, row in draft.rows()):
-        raise FormatError(f"there is an event {new!r} already")
-    for table, _, row in draft.rows():
-        rename_key(row, old, new)
-        for rewards in table.get("rewards", {}).values():
-            rename_key(rewards, old, new)
-    for key in ("events", "control"):
-        if key in draft.document and not isinstance(draft.document[key], list):
-            rename_key(draft.table(key), old, new)
-    for names in _lists(draft):
-        replace_all(names, old, new)
-    for region in draft.document.get("gates", {}).values():
-        _rename_in_gates(region, old, new)
-    for row in draft.document.get("agents", {}).values():
-        rename_key(row.get("sync", {}), old, new)
-        options = row.get("options", [])
-        for index, option in enumerate(options):
-            options[index] = re.sub(rf" after {re.escape(old)}$", lambda _: f" after {new}", option)
+def final(draft: Draft, gesture: Gesture) -> None:
+    """Make a state final, or not."""
+    machine, state = draft.machine(gesture.text("part")), gesture.text("state")
+    if "final" not in machine:
+        put(machine, "final", [])
+    drop_all(machine["final"], state)
+    if gesture.flag("final"):
+        machine["final"].append(state)
 
 
-def _rename_in_gates(region: Row, old: str, new: str) -> None:
-    for agent, gate in region.items():
-        if gate == old:
-            region[agent] = new
-        elif isinstance(gate, dict):
-            for key in ("open", "close"):
-                if gate.get(key) == old:
-                    gate[key] = new
-                elif isinstance(gate.get(key), list):
-                    replace_all(gate[key], old, new)
+def initial(draft: Draft, gesture: Gesture) -> None:
+    """Make a state the initial one."""
+    put(draft.machine(gesture.text("part")), "initial", gesture.text("state"))
+
+
+def sentence(draft: Draft, gesture: Gesture) -> None:
+    """Change the formula or regular expression that a machine is made from."""
+    table: Row = draft.table("machine") if draft.has_world else draft.document
+    key = next((language for language in LANGUAGES if language in table), None)
+    if key is None or not isinstance(table[key], str):
+        raise FormatError("the machine is not made from one sentence; change the text instead")
+    table[key] = gesture.text("sentence")

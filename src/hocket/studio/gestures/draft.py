@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 import tomlkit
@@ -159,6 +159,19 @@ class Draft:
             raise FormatError("the machine is made from a sentence; change the sentence instead")
         return table
 
+    def transitions(self, part: str) -> Row:
+        """Find the transitions of a part, or of the machine, by their states."""
+        machine = self.machine(part)
+        if "transitions" not in machine:
+            raise FormatError("the machine has no transitions in this text")
+        rows: Row = machine["transitions"]
+        return rows
+
+    def require_written(self) -> None:
+        """Require that all transitions stand in the text, or say why they cannot be changed here."""
+        for part in self.parts():
+            self.machine(part)
+
     def rows(self) -> Iterator[tuple[Row, str, Row]]:
         """List all transitions that the text has: a machine's table, a state, and its row."""
         for table in self.parts().values():
@@ -272,17 +285,18 @@ def targets_of(rows: Mapping[str, Mapping[str, Any]]) -> set[str]:
     return plain | {str(end[key]) for end in ends if isinstance(end, dict) for key in ("to", "otherwise") if key in end}
 
 
-def replace_all(names: MutableSequence[str], old: str, new: str) -> None:
-    """Replace a name in a list."""
-    for index, name in enumerate(names):
+def replace_all(holder: Any, old: str, new: str) -> None:  # noqa: ANN401
+    """Replace a name in a list, or among the values of a table."""
+    for key, name in [*(holder.items() if isinstance(holder, MutableMapping) else enumerate(holder))]:
         if name == old:
-            names[index] = new
+            holder[key] = new
 
 
-def drop_all(names: MutableSequence[str], old: str) -> None:
-    """Take a name out of a list."""
-    while old in names:
-        del names[names.index(old)]
+def drop_all(holder: Any, old: str) -> None:  # noqa: ANN401
+    """Take a name out of a list, or out of the values of a table."""
+    pairs = holder.items() if isinstance(holder, MutableMapping) else enumerate(holder)
+    for key in [key for key, name in pairs if name == old][::-1]:
+        del holder[key]
 
 
 def long_text(value: str, like: object) -> String:

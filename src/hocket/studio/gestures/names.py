@@ -1,13 +1,149 @@
-"""Gestures that call a place or an agent something else wherever it stands, sentences included."""
+"""Where names stand in a text, and gestures that change one or take it away wherever it stands, sentences included."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence
 from typing import Any
 
 from hocket.errors import FormatError
-from hocket.studio.gestures.draft import Draft, Gesture, Row, rename_key, replace_all
-from hocket.task.conditions import Named, parse_option, rename_in_conditions
+from hocket.studio.gestures.draft import Draft, Gesture, Row, drop_all, put, rename_key, replace_all, take, targets_of
+from hocket.studio.gestures.ground import MapText
+from hocket.studio.understanding import subject_of
+from hocket.task.conditions import Named, parse_option, rename_in_conditions, write_conditions
+from hocket.task.grid import FLOOR
+from hocket.task.task import Task
+
+MACHINES = ("", "machine.", "machine.parts.*.")
+# Paths of tables whose keys are names, and of lists of names; with "=", of tables whose values are. A * is every key.
+MENTIONS: Mapping[str, tuple[str, ...]] = {
+    "agent": ("agents", "knows", "control.*", "gates.*", "events.*", "machine.parts"),
+    "place": ("legend=", "legend.*", "places", "gates", "bodies"),
+    "event": (
+        *(f"{at}transitions.*" for at in MACHINES), *(f"{at}rewards.*" for at in MACHINES),
+        *(f"{at}events" for at in MACHINES), "control", "knows.*", "memory",
+        "agents.*.knows", "agents.*.memory", "agents.*.sync",
+        "gates.*=", "gates.*.*=", "gates.*.*.open", "gates.*.*.close",
+    ),
+    "state": ("transitions", "transitions.*=", "transitions.*.*=", "final", "states", "rewards"),  # in its machine
+}  # fmt: skip
+
+
+def _at(node: Any, path: str) -> list[Any]:  # noqa: ANN401
+    """Find what a path leads to."""
+    nodes = [node]
+    for key in path.rstrip("=").split("."):
+        tables = [node for node in nodes if isinstance(node, MutableMapping)]
+        nodes = [table[name] for table in tables for name in ([*table] if key == "*" else [key]) if name in table]
+    return nodes
+
+
+def _mentions(node: Any, kind: str) -> Iterator[tuple[Any, bool]]:  # noqa: ANN401
+    """Find the tables and lists in which names of a kind stand, and whether as keys."""
+    for path in MENTIONS[kind]:
+        for holder in _at(node, path):
+            if isinstance(holder, MutableMapping | MutableSequence):
+                yield holder, isinstance(holder, MutableMapping) and not path.endswith("=")
+
+
+def _rename(node: Any, kind: str, old: str, new: str) -> None:  # noqa: ANN401
+    for holder, are_keys in _mentions(node, kind):
+        if are_keys:
+            rename_key(holder, old, new)
+        else:
+            replace_all(holder, old, new)
+
+
+def _drop(node: Any, kind: str, name: str) -> None:  # noqa: ANN401
+    """Take a name away, and whatever is said of it; gates that nothing opens or closes any more go as well."""
+    for holder, are_keys in _mentions(node, kind):
+        if are_keys:
+            holder.pop(name, None)
+        else:
+            drop_all(holder, name)
+    for place, gates in [*node.get("gates", {}).items()]:
+        for agent, gate in [*gates.items()]:
+            if isinstance(gate, MutableMapping):
+                for key in [key for key in ("open", "close") if gate.get(key) == []]:
+                    del gate[key]
+                if not {"open", "close"} & {*gate}:
+                    del gates[agent]
+        if not gates:
+            del node["gates"][place]
+
+
+def _change_options(draft: Draft, change: Callable[[str], str]) -> None:
+    for options in _at(draft.document, "agents.*.options"):
+        for index, option in enumerate(options):
+            options[index] = change(option)
+
+
+# Events.
+
+
+def rename_event(draft: Draft, gesture: Gesture) -> None:
+    """Call an event something else wherever it stands."""
+    old, new = gesture.text("event"), gesture.name("name", "an event")
+    if old == new:
+        return
+    draft.require_written()
+    if any(new in row for _, _, row in draft.rows()):
+        raise FormatError(f"there is an event {new!r} already")
+    _rename(draft.document, "event", old, new)
+    before, after = f" after {old}", f" after {new}"
+    _change_options(draft, lambda said: said.removesuffix(before) + (after if said.endswith(before) else ""))
+
+
+def remove_event(draft: Draft, gesture: Gesture) -> None:
+    """Take an event out of the text wherever it stands; a gate that nothing else opens or closes goes with it."""
+    _remove_event(draft, gesture.text("event"))
+
+
+def _remove_event(draft: Draft, event: str) -> None:
+    draft.require_written()
+    for table, state, _ in [*draft.rows()]:
+        take(table["transitions"], state, event)
+    _drop(draft.document, "event", event)
+    _change_options(draft, lambda said: said.removesuffix(f" after {event}"))
+
+
+# Agents.
+
+
+def rename_agent(draft: Draft, gesture: Gesture) -> None:
+    """Call an agent something else."""
+    old, new = gesture.text("agent"), gesture.name("name", "an agent")
+    if draft.has_world:
+        draft.agent(old)  # or says why it cannot be changed here
+    _check(old, new, draft.table("agents" if draft.has_world else "knows"), "agent")
+    if draft.has_world:
+        _rename_sentences(draft, "agent", old, new)
+    _rename(draft.document, "agent", old, new)
+
+
+def remove_agent(draft: Draft, gesture: Gesture) -> None:
+    """Take an agent out of the text, with its gates, its part of the machine, and the events that it alone controls."""
+    name = gesture.text("agent")
+    rows = draft.table("agents" if draft.has_world else "knows")
+    if draft.has_world:
+        draft.agent(name)  # or says why it cannot be changed here
+    if name not in rows or len(rows) == 1:
+        raise FormatError(f"{name} is the only agent" if name in rows else f"the text has no agent {name!r:.60}")
+    task = subject_of(draft.text)
+    for event, conditions in task.events.items() if isinstance(task, Task) else ():
+        others = {agent: condition for agent, condition in conditions.items() if agent != name}
+        if name in conditions and others:
+            put(draft.table("events"), event, write_conditions(others))
+        elif name in conditions:
+            _remove_event(draft, event)
+    if draft.has_world:
+        board, letter = MapText.of(draft), str(rows[name].get("start"))
+        if board.starters(letter) == [name] and not board.names(letter):
+            board.rows[:] = [[FLOOR if each == letter else each for each in row] for row in board.rows]
+            board.write()
+    _drop(draft.document, "agent", name)
+
+
+# Places and states.
 
 
 def rename_place(draft: Draft, gesture: Gesture) -> None:
@@ -16,16 +152,7 @@ def rename_place(draft: Draft, gesture: Gesture) -> None:
     _check(old, new, _places(draft), "place")
     document = draft.document
     _rename_sentences(draft, "place", old, new)  # as long as they can be read
-    legend = document.get("legend", {})
-    for letter, names in legend.items():
-        if names == old:
-            legend[letter] = new
-        elif isinstance(names, list):
-            replace_all(names, old, new)
-    rename_key(document.get("places", {}), old, new)
-    rename_key(document.get("gates", {}), old, new)
-    if isinstance(bodies := document.get("bodies"), list):
-        replace_all(bodies, old, new)
+    _rename(document, "place", old, new)
     places = {*_places(draft), old}
     for row in document.get("agents", {}).values():
         if row.get("start") == old and (len(old) > 1 or old not in str(document["map"])):  # and is no letter of the map
@@ -37,25 +164,22 @@ def rename_place(draft: Draft, gesture: Gesture) -> None:
                 options[index] = new + option.strip()[len(old) :]
 
 
-def rename_agent(draft: Draft, gesture: Gesture) -> None:
-    """Call an agent something else."""
-    old, new = gesture.text("agent"), gesture.name("name", "an agent")
-    document = draft.document
-    if not draft.has_world:
-        _check(old, new, draft.table("knows"), "agent")
-        rename_key(draft.table("knows"), old, new)
-        for agents in document.get("control", {}).values():
-            replace_all(agents, old, new)
+def rename_state(draft: Draft, gesture: Gesture) -> None:
+    """Call a state something else wherever it stands."""
+    part, old, new = gesture.text("part"), gesture.text("state"), gesture.name("name", "a state")
+    machine, rows = draft.machine(part), draft.transitions(part)
+    if old == new:
         return
-    draft.agent(old)  # or says why it cannot be changed here
-    _check(old, new, draft.table("agents"), "agent")
-    _rename_sentences(draft, "agent", old, new)
-    tables: list[Row] = [draft.table("agents"), *document.get("gates", {}).values()]
-    tables += [conditions for conditions in document.get("events", {}).values() if isinstance(conditions, dict)]
-    if "" not in draft.parts():
-        tables.append(draft.table("machine")["parts"])
-    for table in tables:
-        rename_key(table, old, new)
+    if new in rows or new in targets_of(rows):
+        raise FormatError(f"there is a state {new!r} already")
+    if old not in rows and old not in targets_of(rows):
+        raise FormatError(f"the text has no state {old!r}; it may be a copy that a transition counts with")
+    _rename(machine, "state", old, new)
+    if machine.get("initial") == old:
+        machine["initial"] = new
+
+
+# Sentences.
 
 
 def _check(old: str, new: str, known: Iterable[str], what: str) -> None:
