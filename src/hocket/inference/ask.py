@@ -14,17 +14,7 @@ from typing import Literal
 from hocket.errors import shown
 from hocket.inference.encoding import LocalMachine, is_done, step
 from hocket.inference.facts import ROOT, Facts, Sighting
-from hocket.inference.infer import (
-    JOINT_ROUNDS,
-    JOINT_SPARE,
-    LARGEST,
-    ROUNDS,
-    SECONDS,
-    SPARE,
-    Inferred,
-    UnexplainedError,
-    sharing_pairs,
-)
+from hocket.inference.infer import LARGEST, ROUNDS, SECONDS, SPARE, Inferred, UnexplainedError, groups
 from hocket.inference.logs import Attempt, Episode, Log, LogError
 from hocket.inference.rivals import Barred, RivalSearch, Tracker, World, untried
 from hocket.inference.smallest import TreeSearch
@@ -64,14 +54,9 @@ class Inquiry:
             self.facts.add(episode)
         self.search = TreeSearch(self.facts, LARGEST)
         self.random = random.Random(seed)
-        self.order = list(self._groups())
+        self.order = list(groups(self.facts))
         self.world = World(tuple(trackers))
         self.begin()
-
-    def _groups(self) -> Iterator[tuple[int, ...]]:
-        """List whose machines a rival may change: one agent's, then those of two that share an event."""
-        yield from ((index,) for index in range(len(self.facts.agents)))
-        yield from sharing_pairs(self.facts)
 
     def begin(self) -> None:
         """Begin an episode."""
@@ -108,22 +93,23 @@ class Inquiry:
                 return best, "rival"
         self.close()
         for group in tuple(self.order):
-            if trace := self._rival(machines, group, ROUNDS if len(group) == 1 else JOINT_ROUNDS):
+            if trace := self._rival(machines, group, ROUNDS[len(group)]):
                 return trace, "rival"
             self.order.remove(group)  # it is asked again when the others have been
             last_single = sum(len(other) == 1 for other in self.order)
             self.order.insert(last_single if len(group) == 1 else len(self.order), group)
         for agent, state, event in untried(self.facts, machines):
-            if trace := self._rivals(machines, (), 0).reach(agent, state, event, ROUNDS):
+            if trace := self._rivals(machines, ()).reach(agent, state, event, ROUNDS[0]):
                 return trace, "untried"
         return None
 
     def _rival(self, machines: Sequence[LocalMachine], group: tuple[int, ...], rounds: int) -> tuple[str, ...] | None:
-        question = self._rivals(machines, group, SPARE if len(group) == 1 else JOINT_SPARE).search(rounds)
+        question = self._rivals(machines, group).search(rounds)
         return None if question is None else question.attempts
 
-    def _rivals(self, machines: Sequence[LocalMachine], group: tuple[int, ...], spare: int) -> RivalSearch:
-        return RivalSearch(self.facts, machines, group, spare, tuple(self.nodes), self.world, self.current.accepted)
+    def _rivals(self, machines: Sequence[LocalMachine], group: tuple[int, ...]) -> RivalSearch:
+        begin, trace = tuple(self.nodes), self.current.accepted
+        return RivalSearch(self.facts, machines, group, SPARE[len(group)], begin, self.world, trace)
 
     def record(self, event: str, answer: Answer) -> None:
         """Take what became of an attempt in the episode under way."""

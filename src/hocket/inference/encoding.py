@@ -26,6 +26,10 @@ class LocalMachine(NamedTuple):
     def states(self) -> list[int]:
         return sorted({0, *(state for state, _ in self.moves), *self.moves.values()})
 
+    def allows(self, state: int, event: str | None) -> bool:
+        """Say whether an event is defined in a state; None: whether the state is final."""
+        return state in self.final if event is None else (state, event) in self.moves
+
     def trace_states(self, tree: Tree) -> list[int]:
         """Say in which state each node of a tree is, all of whose edges the machine has."""
         states = [0] * len(tree)
@@ -33,6 +37,11 @@ class LocalMachine(NamedTuple):
             for event, child in children.items():
                 states[child] = self.moves[states[node], event]
         return states
+
+
+def state_of(place: Place, true: set[int]) -> int:
+    """Read off a solution which state a place has."""
+    return next(state for state, here in enumerate(place) if here in true)
 
 
 class Clauses:
@@ -52,9 +61,12 @@ class Clauses:
     def add(self, *literals: int) -> None:
         self.waiting.append(list(literals))
 
-    def exactly_one(self, literals: Sequence[int]) -> None:
-        self.add(*literals)
-        self.at_most_one(literals)
+    def one_of(self, count: int) -> list[int]:
+        """Make variables of which exactly one is true."""
+        row = self.row(count)
+        self.add(*row)
+        self.at_most_one(row)
+        return row
 
     def at_most_one(self, literals: Iterable[int]) -> None:
         for one, other in combinations(literals, 2):
@@ -82,9 +94,7 @@ class UnknownMachine:
 
     def place(self) -> list[int]:
         """Make variables for a place in a run: which state the machine is in there."""
-        place = self.clauses.row(self.size)
-        self.clauses.exactly_one(place)
-        return place
+        return self.clauses.one_of(self.size)
 
     def accept(self, before: Place, event: str, after: Place, *unless: int) -> None:
         """Let an event lead from one place to another, unless one of some literals is true."""
@@ -94,25 +104,15 @@ class UnknownMachine:
                 self.clauses.add(*unless, -here, -move, there)
                 self.clauses.add(*unless, -here, -there, move)
 
-    def refuse(self, place: Place, event: str, *unless: int) -> None:
-        """Let an event be undefined in a place, unless one of some literals is true."""
+    def allow(self, place: Place, event: str | None, *unless: int, sign: int = 1) -> None:
+        """Let an event be defined in a place (None: let it be final), unless one of some literals is true."""
         for state, here in enumerate(place):
-            self.clauses.add(*unless, -here, -self.is_defined[state, event])
+            fact = self.is_final[state] if event is None else self.is_defined[state, event]
+            self.clauses.add(*unless, -here, sign * fact)
 
-    def define(self, place: Place, event: str, *unless: int) -> None:
-        """Let an event be defined in a place, unless one of some literals is true."""
-        for state, here in enumerate(place):
-            self.clauses.add(*unless, -here, self.is_defined[state, event])
-
-    def complete(self, place: Place, *unless: int) -> None:
-        """Let a place be final, unless one of some literals is true."""
-        for here, final in zip(place, self.is_final, strict=True):
-            self.clauses.add(*unless, -here, final)
-
-    def go_on(self, place: Place, *unless: int) -> None:
-        """Let a place not be final, unless one of some literals is true."""
-        for here, final in zip(place, self.is_final, strict=True):
-            self.clauses.add(*unless, -here, -final)
+    def refuse(self, place: Place, event: str | None, *unless: int) -> None:
+        """Let an event be undefined in a place (None: let it not be final), unless one of some literals is true."""
+        self.allow(place, event, *unless, sign=-1)
 
     def decode(self, true: set[int]) -> LocalMachine:
         """Read the machine off a solution."""
@@ -142,30 +142,25 @@ class TreePlaces:
 
     def grow(self) -> None:
         """Make places for the nodes that have been added to the tree."""
-        first = len(self.places)
-        for _ in range(first, len(self.tree)):
-            self._add_place()
+        machine, clauses, first = self.machine, self.machine.clauses, len(self.places)
+        for node in range(first, len(self.tree)):
+            place = machine.place()
+            self.places.append(place)
+            if node == 0:
+                clauses.add(place[0])
+                self.reached = place
+                continue
+            before, self.reached = self.reached, clauses.row(machine.size)
+            for state, (here, was, reached) in enumerate(zip(place, before, self.reached, strict=True)):
+                clauses.add(-here, reached)
+                clauses.add(-was, reached)
+                clauses.add(-reached, was, here)
+                if state:
+                    clauses.add(-here, before[state - 1])
         for node, children in enumerate(self.tree.children):
             for event, child in children.items():
                 if child >= first:
-                    self.machine.accept(self.places[node], event, self.places[child])
-
-    def _add_place(self) -> None:
-        place, clauses = self.machine.place(), self.machine.clauses
-        if not self.places:
-            clauses.add(place[0])
-            self.places.append(place)
-            self.reached = place
-            return
-        reached = clauses.row(self.machine.size)
-        for state, here in enumerate(place):
-            clauses.add(-here, reached[state])
-            clauses.add(-self.reached[state], reached[state])
-            clauses.add(-reached[state], self.reached[state], here)
-            if state:
-                clauses.add(-here, self.reached[state - 1])
-        self.places.append(place)
-        self.reached = reached
+                    machine.accept(self.places[node], event, self.places[child])
 
 
 def first_disagreement(
@@ -175,35 +170,30 @@ def first_disagreement(
     states = [0] * len(machines)
     for position, (event, accepted, done) in enumerate(episode.attempts, start=1):
         happens = not step(machines, states, facts.knowers[event], event)
-        if shows_refusals and happens != accepted:
+        if (shows_refusals and happens != accepted) or (happens and is_done(machines, states)) != done:
             return position
-        if (happens and is_done(machines, states)) != done:
-            return position
-        if done and can_go_on(facts, machines, states):
-            return position
+        if done and not all(refusing(machines, states, agents, other) for other, agents in facts.knowers.items()):
+            return position  # something could happen afterwards
     return None
 
 
 def step(machines: Sequence[LocalMachine], states: list[int], knowers: Sequence[int], event: str) -> list[int]:
     """Move the states of all that know an event, or of none; list those that refuse it."""
-    blocking = [index for index in knowers if (states[index], event) not in machines[index].moves]
+    blocking = refusing(machines, states, knowers, event)
     if not blocking:
         for index in knowers:
             states[index] = machines[index].moves[states[index], event]
     return blocking
 
 
+def refusing(machines: Sequence[LocalMachine], states: Sequence[int], knowers: Iterable[int], event: str) -> list[int]:
+    """List those of the agents that know an event whose machines refuse it."""
+    return [index for index in knowers if (states[index], event) not in machines[index].moves]
+
+
 def is_done(machines: Sequence[LocalMachine], states: Sequence[int]) -> bool:
     """Say whether all machines are final."""
     return all(state in machine.final for machine, state in zip(machines, states, strict=True))
-
-
-def can_go_on(facts: Facts, machines: Sequence[LocalMachine], states: Sequence[int]) -> bool:
-    """Say whether some event is defined for all that know it."""
-    return any(
-        all((states[index], event) in machines[index].moves for index in knowers)
-        for event, knowers in facts.knowers.items()
-    )
 
 
 def load_solvers() -> tuple[ModuleType, Any]:

@@ -9,7 +9,7 @@ that can be explained.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -112,15 +112,13 @@ class Facts:
         self.trees = tuple(Tree() for _ in self.agents)
         self.refused: dict[tuple[str, Nodes], Sighting] = {}  # (event, nodes of its knowers) -> where it was seen
         self.done: dict[Nodes, Sighting] = {}
-        self.not_done: dict[Nodes, Sighting] = {}
-        self.not_done[(ROOT,) * len(self.agents)] = Sighting(Episode("-", ()), 0)
+        self.not_done: dict[Nodes, Sighting] = {(ROOT,) * len(self.agents): Sighting(Episode("-", ()), 0)}
 
-    def add(self, episode: Episode) -> Nodes:
-        """Add what an episode shows; return the nodes in which it ends."""
+    def add(self, episode: Episode) -> None:
+        """Add what an episode shows."""
         nodes = [ROOT] * len(self.agents)
         for position, attempt in enumerate(episode.attempts):
             self.add_attempt(nodes, attempt, Sighting(episode, position))
-        return tuple(nodes)
 
     def add_attempt(self, nodes: list[int], attempt: Attempt, source: Sighting) -> None:
         """Add what an attempt shows, and move the nodes if it was accepted."""
@@ -143,35 +141,31 @@ class Facts:
 
     def unexplained(self) -> Unexplained | None:
         """Find an observation that no machines over these local event sets can explain; the shortest trace first."""
-        contradictions = [*self._impossible_refusals(), *self._impossible_not_done()]
-        return min(contradictions, key=lambda contradiction: len(contradiction.trace), default=None)
+        final: dict[tuple[int, int], Sighting] = {}  # (agent, node) -> where the task was done
+        for ends, source in self.done.items():
+            for end in enumerate(ends):
+                final.setdefault(end, source)
+        shortest: Unexplained | None = None
+        for event, nodes, is_so, source in self.observations():
+            opposite: dict[str, Sighting] = {}
+            for index, node in nodes.items():
+                tree = self.trees[index]
+                seen = final.get((index, node)) if event is None else tree.sources[tree.children[node].get(event, ROOT)]
+                if seen is None or is_so:
+                    break
+                opposite[self.agents[index]] = seen
+            else:
+                if shortest is None or len(source.trace) < len(shortest.trace):
+                    shortest = Unexplained(source.trace, event, source.episode.name, opposite)
+        return shortest
 
-    def _impossible_refusals(self) -> Iterable[Unexplained]:
+    def observations(self) -> Iterator[tuple[str | None, dict[int, int], bool, Sighting]]:
+        """List what somebody refused at the nodes of those that know it, and whether the task was done (None) there."""
         for (event, nodes), source in self.refused.items():
-            knowers = self.knowers[event]
-            children = [self.trees[index].children[node].get(event) for index, node in zip(knowers, nodes, strict=True)]
-            if None not in children:
-                sources = {
-                    self.agents[index]: self._source(index, child)
-                    for index, child in zip(knowers, children, strict=True)
-                    if child is not None
-                }
-                yield Unexplained(source.trace, event, source.episode.name, sources)
-
-    def _impossible_not_done(self) -> Iterable[Unexplained]:
-        final: list[dict[int, Sighting]] = [{} for _ in self.agents]
-        for nodes, source in self.done.items():
-            for ends, node in zip(final, nodes, strict=True):
-                ends.setdefault(node, source)
-        for nodes, source in self.not_done.items():
-            if all(node in ends for ends, node in zip(final, nodes, strict=True)):
-                sources = {self.agents[index]: final[index][node] for index, node in enumerate(nodes)}
-                yield Unexplained(source.trace, None, source.episode.name, sources)
-
-    def _source(self, agent: int, node: int) -> Sighting:
-        source = self.trees[agent].sources[node]
-        assert source is not None  # only the root has none, and it is nobody's child
-        return source
+            yield event, dict(zip(self.knowers[event], nodes, strict=True)), False, source
+        for is_done, rows in ((True, self.done), (False, self.not_done)):
+            for ends, source in rows.items():
+                yield None, dict(enumerate(ends)), is_done, source
 
 
 def facts_of(log: Log, knows: Mapping[str, Iterable[str]]) -> Facts:
@@ -208,7 +202,7 @@ def cheapest_event_sets(log: Log, agents: Iterable[str], control: Mapping[str, I
     def explain(added: int) -> int:
         unexplained = failure(added)
         assert unexplained is not None  # it is asked of sets that fail
-        clause = {(agent, unexplained.event) for agent in everyone if unexplained.event is not None}
+        clause = {(agent, unexplained.event) for agent in everyone}
         for agent, source in unexplained.lookalikes.items():
             clause |= {(agent, event) for event in {*unexplained.trace, *source.trace}}
         return as_set(number[pair] for pair in clause if pair in number and not added >> number[pair] & 1)
@@ -219,6 +213,6 @@ def cheapest_event_sets(log: Log, agents: Iterable[str], control: Mapping[str, I
     cheapest = find_cheapest(
         lambda added: failure(added) is None, explain, dict.fromkeys(range(len(pairs)), 1), Effort(EFFORT)
     )
-    size = sum(map(len, base.values()))
-    cost, bound = float(size + cheapest.chosen.bit_count()), float(size + cheapest.bound)
-    return Assignment(known_with(cheapest.chosen), cost, cost == bound, bound)
+    known, size = known_with(cheapest.chosen), sum(map(len, base.values()))
+    cost, bound = float(sum(map(len, known.values()))), float(size + cheapest.bound)
+    return Assignment(known, cost, cost == bound, bound)

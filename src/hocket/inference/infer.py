@@ -9,11 +9,11 @@ from itertools import combinations
 from typing import NamedTuple
 
 from hocket.errors import AssignmentError, shown
-from hocket.inference.encoding import LocalMachine, is_done, step
+from hocket.inference.encoding import LocalMachine, is_done, refusing, step
 from hocket.inference.facts import ROOT, Facts, Unexplained, cheapest_event_sets, facts_of
 from hocket.inference.logs import Attempt, Episode, Log, LogError
 from hocket.inference.rivals import ANYTHING, Question, RivalSearch, World, untried
-from hocket.inference.smallest import Smallest, make_search
+from hocket.inference.smallest import AttemptSearch, Smallest, TreeSearch
 from hocket.inputs import whole
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
@@ -22,8 +22,7 @@ from hocket.machine.reward_machine import RewardMachine
 
 LARGEST = 40  # states that a local machine may have
 SECONDS = 60.0  # for the solver
-SPARE, ROUNDS = 2, 8  # of rivals that change one machine: more states that it may have, rounds until they differ
-JOINT_SPARE, JOINT_ROUNDS = 1, 3  # of rivals that change two machines
+SPARE, ROUNDS = (0, 2, 1), (8, 8, 3)  # of rivals that change so many machines: states more, rounds until they differ
 QUESTIONS = 3  # that are looked for at most
 
 
@@ -75,15 +74,10 @@ class Inferred:
         """What the log says as these machines read it: where it does not say what was accepted, or is disbelieved,
         they say it.
         """
-        facts = Facts(self.knows, self.log.events)
+        facts, is_read = Facts(self.knows, self.log.events), self.noise or self.log.observed == "reward"
         for episode in self.log.episodes:
-            facts.add(read_by(facts, self._locals, episode) if self._is_read else episode)
+            facts.add(read_by(facts, self._locals, episode) if is_read else episode)
         return facts
-
-    @property
-    def _is_read(self) -> bool:
-        """Whether the machines say what was accepted, and not the log."""
-        return bool(self.noise) or self.log.observed == "reward"
 
     @property
     def _locals(self) -> Sequence[LocalMachine]:
@@ -93,31 +87,21 @@ class Inferred:
     def evidence(self) -> Mapping[tuple[str, str, str], Evidence]:
         """The episodes behind every transition and refusal: (agent, state, event) -> episodes."""
         seen: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
-        disbelieved = {*self.smallest.disbelieved}
-
-        def note(
-            states: Sequence[int], event: str, blocking: Sequence[int], knowers: Sequence[int], episode: str
-        ) -> None:
-            for index in (blocking or knowers) if len(blocking) <= 1 else ():
-                key = (self.facts.agents[index], str(states[index]), event)
-                seen.setdefault(key, ({}, {}))[bool(blocking)][episode] = None
-
+        disbelieved, machines = {*self.smallest.disbelieved}, self._locals
         for episode in self.log.episodes:
-            states = [0] * len(self._locals)
+            states = [0] * len(machines)
             for position, attempt in enumerate(episode.attempts):
                 before, knowers = tuple(states), self.facts.knowers[attempt.event]
-                blocking = step(self._locals, states, knowers, attempt.event)
+                blocking = step(machines, states, knowers, attempt.event)
                 if (episode.name, position) in disbelieved:
                     continue
-                note(before, attempt.event, blocking, knowers, episode.name)
+                rows = [(before, attempt.event, blocking or knowers, bool(blocking))]
                 for event, others in self.facts.knowers.items() if attempt.done else ():  # then nothing can happen
-                    note(
-                        states,
-                        event,
-                        [i for i in others if (states[i], event) not in self._locals[i].moves],
-                        (),
-                        episode.name,
-                    )
+                    rows.append((tuple(states), event, refusing(machines, states, others, event), True))
+                for where, event, agents, is_refused in rows:
+                    for index in agents if len(agents) == 1 or not is_refused else ():
+                        key = (self.facts.agents[index], str(where[index]), event)
+                        seen.setdefault(key, ({}, {}))[is_refused][episode.name] = None
         return {key: Evidence(tuple(accepted), tuple(refused)) for key, (accepted, refused) in seen.items()}
 
     @cached_property
@@ -129,7 +113,15 @@ class Inferred:
     @cached_property
     def questions(self) -> tuple[Question, ...]:
         """Traces to try next, the shortest first; each separates these machines from others that explain the log."""
-        return tuple(find_questions(self.facts, self._locals, QUESTIONS, self.world))
+        machines, begin = self._locals, (ROOT,) * len(self._locals)
+        asked: list[Question] = []
+        for changed in groups(self.facts):
+            if len(changed) == 2 and asked:  # those that change two machines come after all others
+                break
+            search = RivalSearch(self.facts, machines, changed, SPARE[len(changed)], begin, self.world)
+            if (question := search.search(ROUNDS[len(changed)])) is not None:
+                asked.append(question)
+        return tuple(sorted(asked, key=lambda question: len(question.attempts))[:QUESTIONS])
 
     def rivals(self, question: Question) -> dict[str, RewardMachine]:
         """The machines that explain the log as well as these and answer a question otherwise."""
@@ -208,9 +200,9 @@ def claim_sentences(answer: Inferred) -> Iterator[str]:
         yield "Other machines explain the log as well: the questions separate them from these."
     else:
         yield (
-            f"No change of one agent's machine by at most {SPARE} more states that fits the log{reading} differs from "
-            f"these within {ROUNDS} rounds, and none of two that share an event by at most {JOINT_SPARE} more each "
-            f"within {JOINT_ROUNDS} (proved); that these are the true machines is not."
+            f"No change of one agent's machine by at most {SPARE[1]} more states that fits the log{reading} differs "
+            f"from these within {ROUNDS[1]} rounds, and none of two that share an event by at most {SPARE[2]} more "
+            f"each within {ROUNDS[2]} (proved); that these are the true machines is not."
         )
     if answer.world.assumed:
         yield f"Attempts that are impossible on the map, and count as refused: {answer.world.assumed:,}."
@@ -281,32 +273,15 @@ def infer(
     seen = facts if log.observed != "reward" else facts_of(log, {"the team": log.events})
     if not noise and (unexplained := seen.unexplained()) is not None:
         raise UnexplainedError(unexplained)
-    different = {episode.attempts: episode for episode in log.episodes}.values() if not noise else log.episodes
-    return Inferred(
-        log, known, make_search(log, facts, whole(largest, "largest", 1), noise).run(tuple(different), seconds), noise
-    )
+    largest = whole(largest, "largest", 1)
+    is_told = log.observed != "reward" and not noise
+    search = TreeSearch(facts, largest) if is_told else AttemptSearch(facts, largest, noise)
+    different = log.episodes if noise else {episode.attempts: episode for episode in log.episodes}.values()
+    return Inferred(log, known, search.run(different, seconds), noise)
 
 
-def find_questions(
-    facts: Facts, machines: Sequence[LocalMachine], most: int, world: World = ANYTHING
-) -> Iterable[Question]:
-    """Look for rivals that change one agent's machine; where there are none, two that share an event."""
-    begin = (ROOT,) * len(machines)
-    singles = [
-        RivalSearch(facts, machines, (index,), SPARE, begin, world).search(ROUNDS) for index in range(len(machines))
-    ]
-    asked = sorted((question for question in singles if question is not None), key=lambda q: len(q.attempts))
-    for pair in () if asked else sharing_pairs(facts):
-        question = RivalSearch(facts, machines, pair, JOINT_SPARE, begin, world).search(JOINT_ROUNDS)
-        if question is not None:
-            return [question]
-    return asked[:most]
-
-
-def sharing_pairs(facts: Facts) -> list[tuple[int, int]]:
-    """List the pairs of agents that share an event."""
-    return [
-        (one, other)
-        for one, other in combinations(range(len(facts.agents)), 2)
-        if {*facts.knows[facts.agents[one]]} & {*facts.knows[facts.agents[other]]}
-    ]
+def groups(facts: Facts) -> Iterator[tuple[int, ...]]:
+    """List whose machines a rival may change: one agent's, then those of two that share an event."""
+    yield from ((index,) for index in range(len(facts.agents)))
+    known = [{*facts.knows[agent]} for agent in facts.agents]
+    yield from ((one, other) for one, other in combinations(range(len(known)), 2) if known[one] & known[other])

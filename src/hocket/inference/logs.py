@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
 from hocket.errors import HocketError, shown
@@ -54,13 +55,20 @@ class Log:
     def __post_init__(self) -> None:
         if self.observed not in OBSERVED:
             raise LogError(f"observed must be one of {', '.join(OBSERVED)}, got {shown(self.observed)}")
-        for episode in self.episodes:
-            check_episode(episode)
+        for name, attempts in self.episodes:
+            for attempt, following in pairwise(attempts):
+                if attempt.done:
+                    raise LogError(
+                        f"episode {name} goes on with {following.event} after it was done by {attempt.event}"
+                    )
+            if attempts and attempts[-1].done and not attempts[-1].accepted:
+                raise LogError(f"episode {name} is done by {attempts[-1].event}, which was refused")
 
     @cached_property
     def events(self) -> Names:
         """The events that were attempted, in the order in which they were first seen."""
-        return Names(check_name(event, "an event") for event in _distinct_events(self.episodes))
+        distinct = dict.fromkeys(attempt.event for episode in self.episodes for attempt in episode.attempts)
+        return Names(check_name(event, "an event") for event in distinct)
 
     @property
     def attempts(self) -> int:
@@ -74,25 +82,6 @@ class Log:
         for name, attempts in self.episodes:
             writer.writerows((name, event, int(accepted), int(done)) for event, accepted, done in attempts)
         return text.getvalue()
-
-
-def _distinct_events(episodes: Iterable[Episode]) -> Iterator[str]:
-    seen: set[str] = set()
-    for episode in episodes:
-        for event, _, _ in episode.attempts:
-            if event not in seen:
-                seen.add(event)
-                yield event
-
-
-def check_episode(episode: Episode) -> None:
-    """Refuse attempts after the task was done, and a task that is done by a refused event."""
-    for position, (event, _, done) in enumerate(episode.attempts[:-1]):
-        if done:
-            after = episode.attempts[position + 1].event
-            raise LogError(f"episode {episode.name} goes on with {after} after it was done by {event}")
-    if episode.attempts and episode.attempts[-1].done and not episode.attempts[-1].accepted:
-        raise LogError(f"episode {episode.name} is done by {episode.attempts[-1].event}, which was refused")
 
 
 def make_log(episodes: Iterable[Sequence[Attempt | tuple[str, bool] | tuple[str, bool, bool]]]) -> Log:

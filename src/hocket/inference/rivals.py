@@ -111,12 +111,12 @@ class RivalSearch:
         self._explain()
         self.solver: Any = solvers.Solver(name=SOLVER)
         self.rounds: list[dict[str, int]] = []  # of each round: event -> whether it happens
-        self.known = [self._known_place(index) for index in range(len(self.machines))]
-        states = [*(self.states[index][node] for index, node in enumerate(begin)), *world.track(trace)]
-        for row, state in zip(self.known, states, strict=True):
+        self.known = self._known_places()
+        ends = [(index, self.states[index][node]) for index, node in enumerate(begin)]
+        for row, state in zip(self.known, (*(state for _, state in ends), *world.track(trace)), strict=True):
             self.clauses.add(row[state])
         self.rival: dict[int, Place] = {index: nodes.places[begin[index]] for index, nodes in self.nodes.items()}
-        self.is_over = all(self.states[i][node] in machines[i].final for i, node in enumerate(begin))
+        self.is_over = all(machines[index].allows(state, None) for index, state in ends)
 
     def _as_states(self, bar: Barred) -> tuple[str, list[tuple[int, int]]]:
         """Say in which states of which machines an attempt is impossible."""
@@ -132,43 +132,50 @@ class RivalSearch:
 
     def _explain(self) -> None:
         """Let the rival explain what the machines that stay do not explain already."""
-        facts = self.facts
-        for event, nodes in facts.refused:
-            here = dict(zip(facts.knowers[event], nodes, strict=True))
-            fixed = [(index, node) for index, node in here.items() if index not in self.unknown]
-            if all((self.states[index][node], event) in self.machines[index].moves for index, node in fixed):
-                places = {index: self.nodes[index].places[node] for index, node in here.items() if index in self.nodes}
-                self._somebody(places, self._rival_refuses(event))
-        for ends in facts.done:
-            for index, nodes_of in self.nodes.items():
-                self.unknown[index].complete(nodes_of.places[ends[index]])
-        for ends in facts.not_done:
-            fixed = [(index, node) for index, node in enumerate(ends) if index not in self.unknown]
-            if all(self.states[index][node] in self.machines[index].final for index, node in fixed):
-                places = {index: nodes_of.places[ends[index]] for index, nodes_of in self.nodes.items()}
-                self._somebody(places, self._rival_refuses(None))
+        for event, nodes, is_so, _ in self.facts.observations():
+            fixed = nodes.keys() - self.unknown.keys()
+            places = {index: self.nodes[index].places[node] for index, node in nodes.items() if index in self.nodes}
+            if is_so:
+                for index, place in places.items():
+                    self.unknown[index].allow(place, event)
+            elif all(self.machines[index].allows(self.states[index][nodes[index]], event) for index in fixed):
+                self._refused_by_some(places, event)
 
-    def _somebody(self, places: Mapping[int, Place], require: Callable[[int, Place, int], None], *unless: int) -> None:
-        """Require something of at least one agent in its place."""
+    def _refused_by_some(self, places: Mapping[int, Place], event: str | None, *unless: int) -> None:
+        """Require of at least one agent that it refuses an event in its place; None: that it is not final there."""
         chosen = {index: self.clauses.variable() for index in places}
         self.clauses.add(*unless, *chosen.values())
         for index, place in places.items():
-            require(index, place, -chosen[index])
+            self.unknown[index].refuse(place, event, -chosen[index])
 
-    def _known_place(self, index: int) -> dict[int, int]:
-        """Make variables for the state of a known machine in a round."""
-        states = self.machines[index].states
-        row = self.clauses.row(len(states))
-        self.clauses.exactly_one(row)
-        return dict(zip(states, row, strict=True))
+    def _known_places(self) -> list[dict[int, int]]:
+        """Make variables for the states of the known machines in a round."""
+        return [dict(zip(each.states, self.clauses.one_of(len(each.states)), strict=True)) for each in self.machines]
 
     def search(self, rounds: int) -> Question | None:
         """Find a question after at most so many rounds; None where there is no rival within them."""
-        if self.is_over:
-            return None
+        return None if self.is_over else self._solve(self._ask, rounds)
+
+    def reach(self, agent: int, state: int, event: str, rounds: int) -> tuple[str, ...] | None:
+        """Find a run to where an agent is in a state and the others that know an event accept it; it ends with it."""
+
+        def ask() -> dict[int, tuple[str | None, bool]]:
+            chosen = self.clauses.variable()
+            self.clauses.add(-chosen, self.known[agent][state])
+            for index in self.facts.knowers[event]:
+                if index != agent:
+                    self._known_allows(index, event, -chosen)
+            self._leave_out_barred(event, -chosen)
+            return {chosen: (event, True)}
+
+        question = self._solve(ask, rounds)
+        return None if question is None else question.attempts
+
+    def _solve(self, ask: Callable[[], dict[int, tuple[str | None, bool]]], rounds: int) -> Question | None:
+        """Look for a run of the fewest rounds after which one of some literals can be true."""
         try:
             for number in range(rounds + 1):
-                asked = self._ask()
+                asked = ask()
                 chosen = self.clauses.variable()
                 self.clauses.add(-chosen, *asked)
                 for clause in self.clauses.take():
@@ -181,30 +188,11 @@ class RivalSearch:
         finally:
             self.solver.delete()
 
-    def reach(self, agent: int, state: int, event: str, rounds: int) -> tuple[str, ...] | None:
-        """Find a run to where an agent is in a state and the others that know an event accept it; it ends with it."""
-        knowers = self.facts.knowers[event]
-        try:
-            for number in range(rounds + 1):
-                chosen = self.clauses.variable()
-                self.clauses.add(-chosen, self.known[agent][state])
-                for index in knowers:
-                    if index != agent:
-                        self._known_agrees(index, event, -chosen)
-                self._leave_out_barred(event, -chosen)
-                for clause in self.clauses.take():
-                    self.solver.add_clause(clause)
-                if self.solver.solve(assumptions=[chosen]):
-                    true = {literal for literal in self.solver.get_model() if literal > 0}
-                    return (*self._trace(true), event)
-                if number < rounds:
-                    self._unroll()
-            return None
-        finally:
-            self.solver.delete()
-
-    def _trace(self, true: set[int]) -> tuple[str, ...]:
-        return tuple(event for happens in self.rounds for event, variable in happens.items() if variable in true)
+    def _decode(self, asked: dict[int, tuple[str | None, bool]], true: set[int]) -> Question:
+        event, expected = next(asked[question] for question in asked if question in true)
+        trace = (event for happens in self.rounds for event, variable in happens.items() if variable in true)
+        rivals = {self.facts.agents[index]: machine.decode(true) for index, machine in self.unknown.items()}
+        return Question(tuple(trace), event, expected, rivals)
 
     def _ask(self) -> dict[int, tuple[str | None, bool]]:
         """Make variables for the disagreements that are possible now: about an event or about completion."""
@@ -216,72 +204,48 @@ class RivalSearch:
                 question = self.clauses.variable()
                 asked[question] = event, expected
                 self._leave_out_barred(event, -question)
-                fixed = knowers if expected else [index for index in knowers if index not in self.unknown]
-                for index in fixed:
-                    self._known_agrees(index, event, -question)
+                for index in knowers if expected else [index for index in knowers if index not in self.unknown]:
+                    self._known_allows(index, event, -question)
                 if expected:
-                    self._somebody({i: self.rival[i] for i in changed}, self._rival_refuses(event), -question)
+                    self._refused_by_some({index: self.rival[index] for index in changed}, event, -question)
                     continue
                 doubts = {index: self.clauses.variable() for index in changed}
                 self.clauses.add(-question, *doubts.values())
                 for index in changed:
-                    self._known_disagrees(index, event, -doubts[index])
-                    self._rival_agrees(index, event, -question)
+                    self._known_allows(index, event, -doubts[index], is_so=False)
+                    self.unknown[index].allow(self.rival[index], event, -question)
         return asked
 
-    def _agrees(self, index: int, state: int, event: str | None) -> bool:
-        machine = self.machines[index]
-        return state in machine.final if event is None else (state, event) in machine.moves
-
-    def _known_agrees(self, index: int, event: str | None, unless: int) -> None:
+    def _known_allows(self, index: int, event: str | None, unless: int, *, is_so: bool = True) -> None:
+        """Require of a known machine that it allows an event where it is, or not, unless a literal is true."""
         for state, here in self.known[index].items():
-            if not self._agrees(index, state, event):
+            if self.machines[index].allows(state, event) != is_so:
                 self.clauses.add(unless, -here)
-
-    def _known_disagrees(self, index: int, event: str | None, unless: int) -> None:
-        for state, here in self.known[index].items():
-            if self._agrees(index, state, event):
-                self.clauses.add(unless, -here)
-
-    def _rival_agrees(self, index: int, event: str | None, unless: int) -> None:
-        if event is None:
-            self.unknown[index].complete(self.rival[index], unless)
-        else:
-            self.unknown[index].define(self.rival[index], event, unless)
-
-    def _rival_refuses(self, event: str | None) -> Callable[[int, Place, int], None]:
-        if event is None:
-            return lambda index, place, unless: self.unknown[index].go_on(place, unless)
-        return lambda index, place, unless: self.unknown[index].refuse(place, event, unless)
 
     def _unroll(self) -> None:
         """Add a round, in which each agent takes part in at most one event."""
-        facts, clauses = self.facts, self.clauses
-        happens = {event: clauses.variable() for event in facts.events}
-        after = [self._known_place(index) for index in range(len(self.machines))]
+        clauses = self.clauses
+        happens = {event: clauses.variable() for event in self.facts.events}
+        after = self._known_places()
         rival: dict[int, Place] = {index: machine.place() for index, machine in self.unknown.items()}
         for event, variable in happens.items():
             self._leave_out_barred(event, -variable)
         for index, events in enumerate(self.events):
-            clauses.at_most_one(happens[event] for event in events)
+            some = [happens[event] for event in events]
+            clauses.at_most_one(some)
             moves = self.machines[index].moves
             for state, here in self.known[index].items():
-                clauses.add(*(happens[event] for event in events), -here, after[index][state])
+                clauses.add(*some, -here, after[index][state])
                 for event in events:
                     target = moves.get((state, event))
                     clauses.add(-happens[event], -here, *([] if target is None else [after[index][target]]))
             if index in rival:
                 for here, there in zip(self.rival[index], rival[index], strict=True):
-                    clauses.add(*(happens[event] for event in events), -here, there)
+                    clauses.add(*some, -here, there)
                 for event in events:
                     self.unknown[index].accept(self.rival[index], event, rival[index], -happens[event])
         self.known, self.rival = after, rival
         self.rounds.append(happens)
-
-    def _decode(self, asked: dict[int, tuple[str | None, bool]], true: set[int]) -> Question:
-        event, expected = next(asked[question] for question in asked if question in true)
-        rivals = {self.facts.agents[index]: machine.decode(true) for index, machine in self.unknown.items()}
-        return Question(self._trace(true), event, expected, rivals)
 
 
 def untried(facts: Facts, machines: Machines) -> Iterator[tuple[int, int, str]]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice, repeat
 from threading import Timer
-from typing import Any
+from typing import NamedTuple
 
 from hocket.inference.encoding import (
     SOLVER,
@@ -23,9 +23,10 @@ from hocket.inference.encoding import (
     UnknownMachine,
     first_disagreement,
     load_solvers,
+    state_of,
 )
 from hocket.inference.facts import Facts
-from hocket.inference.logs import Attempt, Episode, Log, LogError
+from hocket.inference.logs import Attempt, Episode, LogError
 
 FIRST_SIZE, MORE_STATES = 6, 4  # states that a machine may have at first, and how many more where they do not suffice
 STATE_BITS = 8  # what a state costs, where the log may be wrong: about the length of its row of transitions
@@ -38,7 +39,6 @@ class Smallest:
     machines: Mapping[str, LocalMachine]
     bound: int  # no machines of at most `size` states each that explain the log have fewer states in all
     size: int
-    is_best: bool  # whether the search ended: no machines of at most `size` states each cost less
     disbelieved: tuple[tuple[str, int], ...] = ()  # (episode, position) of attempts that are taken for wrong entries
 
     @property
@@ -49,6 +49,9 @@ class Smallest:
 
 class MachineSearch(ABC):
     """A search for the smallest machines, which goes on where it was when the log grows."""
+
+    state_cost = 1
+    shows_refusals = True  # whether the log says what was refused
 
     def __init__(self, facts: Facts, largest: int) -> None:
         self.facts, self.largest = facts, largest  # facts of the whole log, to which its owner adds episodes
@@ -64,28 +67,22 @@ class MachineSearch(ABC):
         self.prepare()
         for episode in self.used:
             self.tell(episode)
-        self.solver = self._make_solver()
-
-    def _make_solver(self) -> Any:  # noqa: ANN401 (python-sat has no types)
         _, rc2 = load_solvers()
         from pysat.formula import WCNF
 
         formula = WCNF()
         formula.extend(self.clauses.take())
-        for literal, weight in self._take_soft():
+        for literal, weight in self.soft:
             formula.append([literal], weight=weight)
-        return rc2(formula, solver=SOLVER, adapt=True, exhaust=True, minz=True)
-
-    def _take_soft(self) -> list[tuple[int, int]]:
-        taken, self.soft = self.soft, []
-        return taken
+        self.soft = []
+        self.solver = rc2(formula, solver=SOLVER, adapt=True, exhaust=True, minz=True)
 
     def use(self, agent: int, place: Place) -> None:
         """Count the state that a machine has in a place among those that it uses."""
         for here, used in zip(place, self.is_used[agent], strict=True):
             self.clauses.add(-here, used)
 
-    def run(self, episodes: Sequence[Episode], seconds: float) -> Smallest:
+    def run(self, episodes: Iterable[Episode], seconds: float) -> Smallest:
         """Find the smallest machines that explain the episodes, which the facts must be of.
 
         When the time is up, or no machines of the largest size do, the answer is what can be said without a solver,
@@ -97,9 +94,9 @@ class MachineSearch(ABC):
         bound = len(self.unknown)
         try:
             while (true := self._solve()) is not None or (timer.is_alive() and self.size < self.largest):
-                machines = None if true is None else self.decode(true)
-                is_tight = machines is None or max(len(machine.states) for machine in machines) >= self.size
-                if machines is None or true is None or (is_tight and self.size < self.largest):
+                machines = [] if true is None else self.decode(true)
+                is_tight = self.size < self.largest and any(len(machine.states) >= self.size for machine in machines)
+                if true is None or is_tight:
                     self.begin(min(self.size + MORE_STATES, self.largest))
                     bound = len(self.unknown)
                     continue
@@ -107,7 +104,7 @@ class MachineSearch(ABC):
                 prefix = self.contradiction(machines, episodes)
                 if prefix is None:
                     named = dict(zip(self.facts.agents, machines, strict=True))
-                    return Smallest(named, bound, self.size, True, self.disbelieved(true))
+                    return Smallest(named, bound, self.size, self.disbelieved(true))
                 self.used.append(prefix)
                 self.tell(prefix)
             self.begin(self.size)  # a solver that was interrupted is not used again
@@ -123,23 +120,17 @@ class MachineSearch(ABC):
         """Ask the solver; None where there are no machines of this size, or the time is up."""
         for clause in self.clauses.take():
             self.solver.add_clause(clause)
-        for literal, weight in self._take_soft():
+        for literal, weight in self.soft:
             self.solver.add_clause([literal], weight=weight)
+        self.soft = []
         model = self.solver.compute(expect_interrupt=True)
         return None if model is None else {literal for literal in model if literal > 0}
 
-    def contradiction(self, machines: Sequence[LocalMachine], episodes: Sequence[Episode]) -> Episode | None:
+    def contradiction(self, machines: Sequence[LocalMachine], episodes: Iterable[Episode]) -> Episode | None:
         """Find the shortest prefix of an episode that machines do not explain."""
-        shortest: Episode | None = None
-        for episode in episodes:
-            limit = math.inf if shortest is None else len(shortest.attempts) - 1
-            length = first_disagreement(self.facts, machines, episode, self.shows_refusals)
-            if length is not None and length <= limit:
-                shortest = Episode(episode.name, episode.attempts[:length])
-        return shortest
-
-    state_cost = 1
-    shows_refusals = True  # whether the log says what was refused
+        lengths = ((first_disagreement(self.facts, machines, each, self.shows_refusals), each) for each in episodes)
+        prefixes = (Episode(each.name, each.attempts[:length]) for length, each in lengths if length is not None)
+        return min(prefixes, key=lambda prefix: len(prefix.attempts), default=None)
 
     @abstractmethod
     def prepare(self) -> None:
@@ -168,8 +159,7 @@ class TreeSearch(MachineSearch):
     def prepare(self) -> None:
         self.told = Facts(self.facts.knows, self.facts.events)
         self.nodes = [TreePlaces(machine, tree) for machine, tree in zip(self.unknown, self.told.trees, strict=True)]
-        self.blocks: dict[tuple[int, int, str], int] = {}
-        self.opens: dict[tuple[int, int], int] = {}
+        self.refusals: dict[tuple[int, int, str | None], int] = {}
         self.refused = self.done = self.not_done = 0  # how many of each are in clauses
         self._encode([0] * len(self.nodes))
 
@@ -179,57 +169,46 @@ class TreeSearch(MachineSearch):
         self._encode(before)
 
     def _encode(self, before: Sequence[int]) -> None:
-        told, clauses = self.told, self.clauses
+        told = self.told
         for index, nodes in enumerate(self.nodes):
             nodes.grow()
             for place in nodes.places[before[index] :]:
                 self.use(index, place)
         for event, nodes_of_knowers in islice(told.refused, self.refused, None):
-            knowers = told.knowers[event]
-            clauses.add(*(self._blocked(i, node, event) for i, node in zip(knowers, nodes_of_knowers, strict=True)))
+            self.clauses.add(*map(self._refusal, told.knowers[event], nodes_of_knowers, repeat(event)))
         for ends in islice(told.done, self.done, None):
             for index, node in enumerate(ends):
-                self.unknown[index].complete(self.nodes[index].places[node])
+                self.unknown[index].allow(self.nodes[index].places[node], None)
         for ends in islice(told.not_done, self.not_done, None):
-            clauses.add(*(self._not_final(index, node) for index, node in enumerate(ends)))
+            self.clauses.add(*map(self._refusal, count(), ends, repeat(None)))
         self.refused, self.done, self.not_done = len(told.refused), len(told.done), len(told.not_done)
 
-    def _blocked(self, agent: int, node: int, event: str) -> int:
-        """Make a literal that is true only if an agent refuses an event at a node."""
+    def _refusal(self, agent: int, node: int, event: str | None) -> int:
+        """Make a literal that is true only if an agent refuses an event at a node; None: if it is not final there."""
         key = (agent, node, event)
-        if key not in self.blocks:
-            self.blocks[key] = self.clauses.variable()
-            self.unknown[agent].refuse(self.nodes[agent].places[node], event, -self.blocks[key])
-        return self.blocks[key]
-
-    def _not_final(self, agent: int, node: int) -> int:
-        """Make a literal that is true only if an agent's machine is not final at a node."""
-        key = (agent, node)
-        if key not in self.opens:
-            self.opens[key] = self.clauses.variable()
-            self.unknown[agent].go_on(self.nodes[agent].places[node], -self.opens[key])
-        return self.opens[key]
+        if key not in self.refusals:
+            self.refusals[key] = self.clauses.variable()
+            self.unknown[agent].refuse(self.nodes[agent].places[node], event, -self.refusals[key])
+        return self.refusals[key]
 
     def decode(self, true: set[int]) -> list[LocalMachine]:
-        machines = []
-        for index, (nodes, tree) in enumerate(zip(self.nodes, self.told.trees, strict=True)):
-            states = [next(state for state, here in enumerate(place) if here in true) for place in nodes.places]
-            moves = {
-                (states[node], event): states[child]
-                for node, children in enumerate(tree.children)
-                for event, child in children.items()
-            }
-            machines.append(LocalMachine(moves, frozenset(states[ends[index]] for ends in self.told.done)))
-        return machines
+        states = [[state_of(place, true) for place in nodes.places] for nodes in self.nodes]
+        return _as_machines(self.told, states)
 
     def give_up(self, bound: int) -> Smallest:
         """Take the trees of the log for machines."""
-        machines = {}
-        for index, agent in enumerate(self.facts.agents):
-            tree = self.facts.trees[index]
-            moves = {(node, e): child for node, children in enumerate(tree.children) for e, child in children.items()}
-            machines[agent] = LocalMachine(moves, frozenset(ends[index] for ends in self.facts.done))
-        return Smallest(machines, bound, self.size, False)
+        machines = _as_machines(self.facts, [range(len(tree)) for tree in self.facts.trees])
+        return Smallest(dict(zip(self.facts.agents, machines, strict=True)), bound, self.size)
+
+
+def _as_machines(facts: Facts, states: Sequence[Sequence[int]]) -> list[LocalMachine]:
+    """Make machines of the trees of a log, given the state of each node."""
+    machines = []
+    for index, (tree, state) in enumerate(zip(facts.trees, states, strict=True)):
+        edges = ((node, event, end) for node, children in enumerate(tree.children) for event, end in children.items())
+        moves = {(state[node], event): state[end] for node, event, end in edges}
+        machines.append(LocalMachine(moves, frozenset(state[ends[index]] for ends in facts.done)))
+    return machines
 
 
 class AttemptSearch(MachineSearch):
@@ -238,8 +217,9 @@ class AttemptSearch(MachineSearch):
     With `noise`, an entry is wrong with that probability: to disbelieve it costs -log2 of the odds, a state some bits.
     """
 
+    shows_refusals = False
+
     def __init__(self, facts: Facts, largest: int, noise: float = 0.0) -> None:
-        self.shows_refusals = False
         self.doubt = 0 if noise == 0 else max(1, round(math.log2((1 - noise) / noise)))
         self.state_cost = STATE_BITS if noise else 1
         super().__init__(facts, largest)
@@ -249,30 +229,31 @@ class AttemptSearch(MachineSearch):
         for index, place in enumerate(self.root):
             self.clauses.add(place[0])
             self.use(index, place)
-        self._say_done(self.root, False, ())
-        self.edges: dict[tuple[str, ...], tuple[list[Place], int]] = {}  # attempted events -> places, accepted
+        self._say_done(self.root, False)
+        self.edges: dict[tuple[str, ...], _Edge] = {}  # by the events that were attempted up to it
         self.entries: dict[int, tuple[str, int]] = {}  # literal of a belief -> episode, position
 
     def tell(self, episode: Episode) -> None:
         places: Sequence[Place] = self.root
+        word = (episode.name,) if self.doubt else ()  # where entries may be wrong, no two episodes share any
         for position, attempt in enumerate(episode.attempts):
-            word = (*(a.event for a in episode.attempts[: position + 1]), *([episode.name] if self.doubt else ()))
+            word = (*word, attempt.event)
             if word not in self.edges:
-                self.edges[word] = self._attempt(places, attempt)
-            places, accepted = self.edges[word]
-            self._observe(places, accepted, attempt, (episode.name, position))
+                self.edges[word] = self._attempt(places, attempt.event)
+            places = self.edges[word].after
+            self._observe(self.edges[word], attempt, (episode.name, position))
 
-    def _attempt(self, before: Sequence[Place], attempt: Attempt) -> tuple[list[Place], int]:
+    def _attempt(self, before: Sequence[Place], event: str) -> _Edge:
         """Let an event move all that know it if none of them refuses it."""
-        clauses, knowers = self.clauses, self.facts.knowers[attempt.event]
+        clauses, knowers = self.clauses, self.facts.knowers[event]
         accepted, after = clauses.variable(), list(before)
         blocks = clauses.row(len(knowers))
         clauses.add(accepted, *blocks)
         for index, block in zip(knowers, blocks, strict=True):
             after[index] = self.unknown[index].place()
             self.use(index, after[index])
-            self.unknown[index].accept(before[index], attempt.event, after[index], -accepted)
-            self.unknown[index].refuse(before[index], attempt.event, -block)
+            self.unknown[index].accept(before[index], event, after[index], -accepted)
+            self.unknown[index].refuse(before[index], event, -block)
             for here, there in zip(before[index], after[index], strict=True):
                 clauses.add(accepted, -here, there)
         if not self.doubt:  # an event that changes nothing cannot be told from a refused one: take it for refused
@@ -281,62 +262,41 @@ class AttemptSearch(MachineSearch):
             for index, move in zip(knowers, moves, strict=True):
                 for here, there in zip(before[index], after[index], strict=True):
                     clauses.add(-move, -here, -there)
-        return after, accepted
+        return _Edge(event, before, after, accepted)
 
-    def _observe(self, places: Sequence[Place], accepted: int, attempt: Attempt, entry: tuple[str, int]) -> None:
+    def _observe(self, edge: _Edge, attempt: Attempt, entry: tuple[str, int]) -> None:
         """Hold the attempt to what the log says, where it says anything; at a price, if it may be wrong."""
         if not self.doubt:
-            self._say_done(places, attempt.done, ())
+            self._say_done(edge.after, attempt.done)
             if attempt.done:
-                self.clauses.add(accepted)
+                self.clauses.add(edge.accepted)
             return
         belief = self.clauses.variable()
-        if belief not in self.entries:
-            self.entries[belief] = entry
-            self.soft.append((belief, self.doubt))
-        self.clauses.add(-belief, accepted if attempt.accepted else -accepted)
-        self._say_done(places, attempt.done, (-belief,))
+        self.entries[belief] = entry
+        self.soft.append((belief, self.doubt))
+        self.clauses.add(-belief, edge.accepted if attempt.accepted else -edge.accepted)
+        self._say_done(edge.after, attempt.done, -belief)
 
-    def _say_done(self, places: Sequence[Place], done: bool, unless: Sequence[int]) -> None:
+    def _say_done(self, places: Sequence[Place], done: bool, *unless: int) -> None:
+        refused: list[tuple[str | None, Iterable[int]]] = [(None, range(len(places)))]
         if done:
             for index, place in enumerate(places):
-                self.unknown[index].complete(place, *unless)
-            for event, knowers in self.facts.knowers.items():  # nothing happens after the task is done
-                blocks = self.clauses.row(len(knowers))
-                self.clauses.add(*unless, *blocks)
-                for index, block in zip(knowers, blocks, strict=True):
-                    self.unknown[index].refuse(places[index], event, -block)
-            return
-        opens = self.clauses.row(len(places))
-        self.clauses.add(*unless, *opens)
-        for index, (place, is_open) in enumerate(zip(places, opens, strict=True)):
-            self.unknown[index].go_on(place, -is_open)
+                self.unknown[index].allow(place, None, *unless)
+            refused = [*self.facts.knowers.items()]  # nothing happens after the task is done
+        for event, agents in refused:
+            blocks = {index: self.clauses.variable() for index in agents}
+            self.clauses.add(*unless, *blocks.values())
+            for index, block in blocks.items():
+                self.unknown[index].refuse(places[index], event, -block)
 
     def decode(self, true: set[int]) -> list[LocalMachine]:
         """Keep the transitions of accepted attempts, and the final states of those that complete the task."""
         moves: list[dict[tuple[int, str], int]] = [{} for _ in self.unknown]
-        final: list[set[int]] = [set() for _ in self.unknown]
-        complete = [machine.decode(true) for machine in self.unknown]
-        for word, (places, accepted) in self.edges.items():
-            before = self.edges[self._prefix(word)][0] if len(self._events(word)) > 1 else self.root
-            event = self._events(word)[-1]
-            if accepted in true:
-                for index in self.facts.knowers[event]:
-                    source, target = (
-                        next(state for state, here in enumerate(place) if here in true)
-                        for place in (before[index], places[index])
-                    )
-                    moves[index][source, event] = target
-        for index, machine in enumerate(complete):
-            reached = {0, *moves[index].values()}
-            final[index] = {state for state in machine.final if state in reached}
-        return [LocalMachine(row, frozenset(ends)) for row, ends in zip(moves, final, strict=True)]
-
-    def _events(self, word: tuple[str, ...]) -> tuple[str, ...]:
-        return word[:-1] if self.doubt else word
-
-    def _prefix(self, word: tuple[str, ...]) -> tuple[str, ...]:
-        return (*word[:-2], word[-1]) if self.doubt else word[:-1]
+        for event, before, after, accepted in self.edges.values():
+            for index in self.facts.knowers[event] if accepted in true else ():
+                moves[index][state_of(before[index], true), event] = state_of(after[index], true)
+        complete = [machine.decode(true).final for machine in self.unknown]
+        return [LocalMachine(row, ends & {0, *row.values()}) for row, ends in zip(moves, complete, strict=True)]
 
     def give_up(self, bound: int) -> Smallest:
         """Say that there is no answer: without the solver nothing is known of what was accepted."""
@@ -346,7 +306,7 @@ class AttemptSearch(MachineSearch):
     def least_states(self) -> int:
         return len(self.unknown) if self.doubt else super().least_states()
 
-    def contradiction(self, machines: Sequence[LocalMachine], episodes: Sequence[Episode]) -> Episode | None:
+    def contradiction(self, machines: Sequence[LocalMachine], episodes: Iterable[Episode]) -> Episode | None:
         if not self.doubt:
             return super().contradiction(machines, episodes)
         told = {episode.name for episode in self.used}
@@ -356,8 +316,10 @@ class AttemptSearch(MachineSearch):
         return tuple(entry for belief, entry in self.entries.items() if belief not in true)
 
 
-def make_search(log: Log, facts: Facts, largest: int, noise: float) -> MachineSearch:
-    """Choose the search that fits what a log shows."""
-    if log.observed == "reward" or noise:
-        return AttemptSearch(facts, largest, noise)
-    return TreeSearch(facts, largest)
+class _Edge(NamedTuple):
+    """An attempt, and the places of everybody before and after it."""
+
+    event: str
+    before: Sequence[Place]
+    after: Sequence[Place]
+    accepted: int  # a literal: whether it happened
