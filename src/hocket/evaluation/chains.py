@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,13 +172,6 @@ def _reached(edges: csr_array, root: int) -> NDArray[np.bool_]:
 # The numbers and their errors.
 
 
-class Solver(Protocol):
-    """Finds values for right sides of a network's equations."""
-
-    def solve(self, right: Floats, ends: Floats) -> Floats | None:
-        """Find [n + ends] values for [n] numbers, or give up."""
-
-
 def _solve(network: Network, blur: float, report: Report) -> Solution:
     """Solve for the first state of a network, in which the goal is at least possible."""
     blocks = find_blocks(network.matrix)
@@ -191,21 +184,21 @@ def _solve(network: Network, blur: float, report: Report) -> Solution:
     if elimination.is_affordable:
         elimination.run(report)
         solution = _certify(network, elimination, blur)
-        if solution is None or not solution.is_within(ENOUGH):
-            raise SettingsError(f"a chain of {network.states:,} states has numbers that are out of range for floats")
-        return solution
-    rounds = MOST_LOOKS // int(network.matrix.nnz)
-    solution = _certify(network, Iteration(network.matrix, near_goal_first, rounds, report), blur)
-    if solution is None or not solution.is_within(ENOUGH):
-        raise SettingsError(
-            f"a chain of {network.states:,} states does not settle in {rounds:,} rounds, and taking out its states one "
-            f"by one would take {elimination.work:.0e} multiplications and {8 * elimination.entries / 1e9:.1f} GB "
+        problem = "has numbers that are out of range for floats"
+    else:
+        rounds = MOST_LOOKS // int(network.matrix.nnz)
+        solution = _certify(network, Iteration(network.matrix, near_goal_first, rounds, report), blur)
+        problem = (
+            f"does not settle in {rounds:,} rounds, and taking out its states one by one would take "
+            f"{elimination.work:.0e} multiplications and {8 * elimination.entries / 1e9:.1f} GB "
             f"({MOST_WORK:.0e} and {8 * MOST_ENTRIES / 1e9:.1f} GB are allowed); estimate it instead"
         )
+    if solution is None or not solution.is_within(ENOUGH):
+        raise SettingsError(f"a chain of {network.states:,} states {problem}")
     return solution
 
 
-def _certify(network: Network, solver: Solver, blur: float) -> Solution | None:
+def _certify(network: Network, solver: Elimination | Iteration, blur: float) -> Solution | None:
     """Let a solver find the numbers, and bound their errors."""
     none, one = np.zeros(network.states), np.ones(network.states)
     over = solver.solve(one, np.zeros(2))
@@ -236,7 +229,7 @@ def _divide(above: Bounded, below: Bounded) -> Bounded:
 class _Proof:
     """Bounds how far solutions of a network's equations may be off."""
 
-    def __init__(self, network: Network, solver: Solver, blur: float, over: Floats) -> None:
+    def __init__(self, network: Network, solver: Elimination | Iteration, blur: float, over: Floats) -> None:
         entries = network.matrix.tocoo()
         self.source: Ints = entries.row
         self.target: Ints = entries.col

@@ -47,7 +47,7 @@ class Blocks(NamedTuple):
     @property
     def large(self) -> list[int]:
         """List those that are worth a dissection."""
-        return [int(number) for number in np.flatnonzero(np.diff(self.begin) > LEAF)]
+        return np.flatnonzero(np.diff(self.begin) > LEAF).tolist()
 
 
 class Large(NamedTuple):
@@ -78,10 +78,10 @@ class Elimination:
         rows = self.matrix[states]
         inside = rows[:, states]
         if places is None:
-            near = reverse_cuthill_mckee((inside + inside.T).tocsr(), symmetric_mode=True)
-            groups = dissect(inside, np.argsort(near)[:, None])
+            near = np.argsort(reverse_cuthill_mckee((inside + inside.T).tocsr(), symmetric_mode=True))[:, None]
         else:
-            groups = dissect(inside, places[states])
+            near = places[states]
+        groups = dissect(inside, near)
         order = np.concatenate(groups)
         inside = inside[order][:, order].sorted_indices()
         entries = rows[order].tocoo()

@@ -15,8 +15,7 @@ from scipy.sparse import csr_array
 from hocket.errors import SettingsError, known_names, shown
 from hocket.evaluation.bounds import team_bounds
 from hocket.evaluation.chains import UNIT, Bounded, reach, solve
-from hocket.evaluation.joint_chain import MOST_WATCHED, NEVER, ExploredStates, JointChain, explore, tabulate_moves
-from hocket.evaluation.team_chain import tell_events
+from hocket.evaluation.joint_chain import MOST_WATCHED, NEVER, JointChain, explore, tabulate_moves, tell_events
 from hocket.learn.catalogue import find_learner, learners_with_input
 from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy
@@ -114,7 +113,13 @@ def evaluate_exact(
         return reach(joint.chain, goals, places, blur, tell)
 
     agents = {name: ExactProbability(*reach_completion(agent)) for agent, name in enumerate(task.agents)}
-    happening = _happening(joint, names, places, blur, tell)
+    happening = {}
+    if names:
+        team = tell_events(joint)
+        where = np.concatenate([places, np.zeros((1, places.shape[1]), places.dtype)])[team.joint]
+        for bit, name in enumerate(names):
+            goals = np.append(team.has_just_seen(bit), False)
+            happening[name] = ExactProbability(*reach(team.chain, goals, where, blur, tell))
     parts = (part for number in numbers for part in number)
     horizon = int(policy.settings["max_episode_steps"]) if tables.has_rewards else 0
     earned = zip(task.agents, *expected_returns(joint, horizon, blur), strict=True) if horizon else ()
@@ -144,20 +149,6 @@ def expected_returns(joint: JointChain, horizon: int, blur: float) -> tuple[list
     return mean.tolist(), (1.01 * error * joint.most_paid).tolist()
 
 
-def _happening(
-    joint: JointChain, events: Sequence[str], places: NDArray[np.int64], blur: float, tell: Progress
-) -> dict[str, ExactProbability]:
-    """Compute how likely each of the events that were watched is to happen."""
-    if not events:
-        return {}
-    team = tell_events(joint)
-    where = np.concatenate([places, np.zeros((1, places.shape[1]), places.dtype)])[team.joint]
-    return {
-        name: ExactProbability(*reach(team.chain, np.append(team.has_just_seen(bit), False), where, blur, tell))
-        for bit, name in enumerate(events)
-    }
-
-
 def check_events(task: Task, events: str | Iterable[str]) -> tuple[str, ...]:
     """Require events of a task, and no more than can be watched."""
     names = (events,) if isinstance(events, str) else tuple(dict.fromkeys(events))
@@ -180,12 +171,7 @@ def explore_team(task: Task, policy: Policy, greedy: bool, events: Sequence[str]
     tables = compile_task(task)
     find_learner(policy.learner).check_policy(policy.arrays, policy.settings, tables)
     choice, exponent = _choices(policy, greedy)
-
-    def tell_states(explored: ExploredStates) -> None:
-        progress(f"{explored.states:,} joint states found, {explored.expanded:,} of them done")
-
-    watched = [task.event_numbers[name] for name in events]
-    joint = explore(tables, tabulate_moves(tables, choice), tell_states, watched)
+    joint = explore(tables, tabulate_moves(tables, choice), progress, [task.event_numbers[name] for name in events])
     # Roundings of a joint move's chance: exponent, exponential, shares and sums, and the product over agents.
     return ExploredTeam(tables, joint, (2 * exponent + 32 + len(task.agents)) * UNIT)
 

@@ -17,8 +17,7 @@ from scipy.sparse import csr_array
 
 from hocket.errors import SettingsError
 from hocket.evaluation.exact import Progress, check_events, explore_team
-from hocket.evaluation.joint_chain import MOST_WATCHED, Ints, JointChain
-from hocket.evaluation.team_chain import TeamChain, tell_events, transition_matrix
+from hocket.evaluation.joint_chain import MOST_WATCHED, Ints, JointChain, TeamChain, tell_events, transition_matrix
 from hocket.files import Content, write_many
 from hocket.learn.policies import Policy
 from hocket.task.catalogue import as_task

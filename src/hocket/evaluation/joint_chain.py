@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array, dia_array
 
 from hocket.errors import SettingsError
 from hocket.evaluation.chains import Chain
@@ -103,16 +104,8 @@ class ChainBuffers(NamedTuple):
     most_paid: Floats  # [N]
 
 
-class ExploredStates(NamedTuple):
-    """How far an exploration has come."""
-
-    expanded: int  # states whose transitions are listed
-    states: int
-    transitions: int
-
-
 def explore(
-    tables: Tables, moves: JointMoves, report: Callable[[ExploredStates], None], watched: Sequence[int] = ()
+    tables: Tables, moves: JointMoves, report: Callable[[str], None], watched: Sequence[int] = ()
 ) -> JointChain:
     """List the joint states that can be reached and their transitions; refuse what is too large, with its size.
 
@@ -124,16 +117,17 @@ def explore(
         raise SettingsError(f"the joint chain has {starts:,} starts, up to {MOST_STATES:,} can be solved")
     room = (max(FIRST_ROOM[0], 2 * starts), max(FIRST_ROOM[1], starts))
     buffers = _make_buffers(*room, len(tables.start), np.array(watched, np.int64), tables.has_rewards)
-    progress = ExploredStates(0, start_in(buffers, team, world), 0)
-    if starts > 1 and progress.states:
-        progress = ExploredStates(1, start_anywhere(buffers, team, world, 1 / starts), starts)
-    while progress.expanded < progress.states:
-        until = progress.expanded + CHUNK
-        progress = ExploredStates(*expand(world, team, moves, buffers, *progress, until))
-        report(progress)
-        if progress.expanded < min(progress.states, until):
-            buffers = _grow(buffers, progress)
-    states, transitions = progress.states, progress.transitions
+    expanded, states, transitions = 0, start_in(buffers, team, world), 0
+    if starts > 1 and states:
+        cells = [tables.starts(agent) for agent in range(len(tables.start))]
+        anywhere = np.stack([axis.ravel(order="F") for axis in np.meshgrid(*cells, indexing="ij")], axis=1)
+        expanded, states, transitions = 1, start_anywhere(buffers, team, anywhere), starts
+    while expanded < states:
+        until = expanded + CHUNK
+        expanded, states, transitions = expand(world, team, moves, buffers, expanded, states, transitions, until)
+        report(f"{states:,} joint states found, {expanded:,} of them done")
+        if expanded < min(states, until):
+            buffers = _grow(buffers, expanded, states, transitions)
     target = np.where(buffers.target[:transitions] == GOAL, states, buffers.target[:transitions])
     chain = Chain(buffers.first[: states + 1], target, buffers.chance[:transitions])
     listed = (buffers.cell[:states], buffers.state[:states], buffers.happened[:transitions], buffers.paid[:states])
@@ -156,28 +150,21 @@ def _make_buffers(states: int, transitions: int, agents: int, watched: Ints, has
     )
 
 
-def _grow(buffers: ChainBuffers, progress: ExploredStates) -> ChainBuffers:
+def _grow(buffers: ChainBuffers, expanded: int, states: int, transitions: int) -> ChainBuffers:
     """Double what is full, up to the most that is allowed."""
-    states, transitions = len(buffers.cell), len(buffers.target)
-    if progress.states == states:
-        states = min(2 * states, MOST_STATES)
-    else:
-        transitions = min(2 * transitions, MOST_TRANSITIONS)
-    if (states, transitions) == (len(buffers.cell), len(buffers.target)):
+    room = len(buffers.cell), len(buffers.target)
+    more = min(2 * room[0], MOST_STATES), min(2 * room[1], MOST_TRANSITIONS)
+    larger_room = (more[0], room[1]) if states == room[0] else (room[0], more[1])
+    if larger_room == room:
         raise SettingsError(
-            f"the joint chain has more than {progress.states:,} states, {progress.expanded:,} of which have "
-            f"{progress.transitions:,} transitions; up to {MOST_STATES:,} states and {MOST_TRANSITIONS:,} transitions "
-            "can be solved, so estimate it instead"
+            f"the joint chain has more than {states:,} states, {expanded:,} of which have {transitions:,} transitions; "
+            f"up to {MOST_STATES:,} states and {MOST_TRANSITIONS:,} transitions can be solved, so estimate it instead"
         )
-    larger = _make_buffers(states, transitions, len(buffers.pick), buffers.watched, len(buffers.paid) > 0)
-    for name in ("cell", "state", "first", "paid", "most_paid"):
+    larger = _make_buffers(*larger_room, len(buffers.pick), buffers.watched, len(buffers.paid) > 0)
+    for name in ("cell", "state", "first", "target", "chance", "happened", "paid", "most_paid"):
         old = getattr(buffers, name)
         getattr(larger, name)[: len(old)] = old
-    larger.target[: progress.transitions] = buffers.target[: progress.transitions]
-    larger.chance[: progress.transitions] = buffers.chance[: progress.transitions]
-    if len(buffers.watched):
-        larger.happened[: progress.transitions] = buffers.happened[: progress.transitions]
-    sort_in(larger, progress.states)
+    sort_in(larger, states)
     return larger
 
 
@@ -229,23 +216,16 @@ def start_in(buffers: ChainBuffers, team: TeamState, tables: TeamTables) -> int:
 
 
 @kernel
-def start_anywhere(buffers: ChainBuffers, team: TeamState, tables: TeamTables, chance: float) -> int:
-    """Begin with a state that leads to all starts; return how many states there are."""
+def start_anywhere(buffers: ChainBuffers, team: TeamState, starts: Words) -> int:
+    """Begin with a state that leads to all starts [starts, N]; return how many states there are."""
     buffers.cell[0] = -1
     buffers.slot[:] = -1
-    states, starts, more = 1, 0, True
-    while more:
-        for agent in range(len(team.cell)):
-            team.cell[agent] = tables.start_cell[tables.first_start[agent] + buffers.pick[agent]]
-        buffers.target[starts], buffers.chance[starts] = number_of(buffers, states, team), chance
-        states = max(states, buffers.target[starts] + 1)
-        starts, more = starts + 1, False
-        for agent in range(len(buffers.pick)):
-            if not more:
-                buffers.pick[agent] += 1
-                more = buffers.pick[agent] < tables.first_start[agent + 1] - tables.first_start[agent]
-                buffers.pick[agent] *= more
-    buffers.first[1] = starts
+    states = 1
+    for start in range(len(starts)):
+        team.cell[:] = starts[start]
+        buffers.target[start], buffers.chance[start] = number_of(buffers, states, team), 1 / len(starts)
+        states = max(states, buffers.target[start] + 1)
+    buffers.first[1] = len(starts)
     return states
 
 
@@ -332,3 +312,50 @@ def expand(
         expanded += 1
         buffers.first[expanded] = transitions
     return expanded, states, transitions
+
+
+class TeamChain(NamedTuple):
+    """A team's chain in which completed states are states too, without transitions; nothing leads to its goal."""
+
+    chain: Chain
+    joint: Ints  # [states] the joint state of each; the number after the last one is the completed task
+    happened: EventSets  # [states] which of the watched events happened in the step that led there
+
+    def has_just_seen(self, bit: int) -> NDArray[np.bool_]:
+        """Say of each state whether an event has happened in the step that led there."""
+        return (self.happened >> np.uint64(bit) & np.uint64(1)).astype(np.bool_)
+
+
+def tell_events(joint: JointChain) -> TeamChain:
+    """Split joint states by the events that happened in the step that led there."""
+    chain = joint.chain
+    happened = joint.happened if len(joint.happened) else np.zeros(len(chain.target), np.uint64)
+    sets, index = np.unique(np.append(happened, np.uint64(0)), return_inverse=True)  # the last one is the first state's
+    pair = np.append(chain.target, 0).astype(np.int64) * len(sets) + index
+    pairs, number = np.unique(pair, return_inverse=True)
+    start = int(number[-1])
+    order = np.concatenate([[start], np.arange(start), np.arange(start + 1, len(pairs))])
+    renumbered = np.empty(len(pairs), np.int64)
+    renumbered[order] = np.arange(len(pairs))
+    of_joint, of_events = np.divmod(pairs[order], len(sets))
+    begins, lengths = np.append(chain.first[:-1], 0), np.append(np.diff(chain.first), 0)
+    first = np.concatenate([[0], np.cumsum(lengths[of_joint])])
+    if first[-1] > MOST_TRANSITIONS:
+        raise SettingsError(
+            f"the chain whose {len(pairs):,} states tell which events have happened has {first[-1]:,} transitions; up "
+            f"to {MOST_TRANSITIONS:,} can be solved, so ask for fewer events"
+        )
+    row = np.repeat(begins[of_joint] - first[:-1], lengths[of_joint]) + np.arange(first[-1])
+    split = Chain(first, renumbered[number[:-1]][row], chain.chance[row])
+    return TeamChain(split, of_joint, sets[of_events])
+
+
+def transition_matrix(team: TeamChain) -> csr_array:
+    """Add up transitions to the same state; completed states stay."""
+    count = team.chain.states
+    source = np.repeat(np.arange(count), np.diff(team.chain.first))
+    matrix = coo_array((team.chain.chance, (source, team.chain.target)), shape=(count, count)).tocsr()
+    stays = (np.diff(team.chain.first) == 0).astype(np.float64)
+    total = (matrix + dia_array((stays[None], [0]), shape=(count, count))).tocsr()
+    total.sort_indices()
+    return total
