@@ -9,7 +9,7 @@ from itertools import product
 from hocket.machine.algebra import reachable_part
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.labelling import LabellingCheck, synchronize
+from hocket.task.settling import LabellingCheck, synchronize
 
 TeamLabelling = Callable[[tuple[Hashable, ...], str], Iterable[str]]  # (joint state, team machine state) -> events
 

@@ -19,7 +19,7 @@ from hocket.task.conditions import parse_conditions
 from hocket.task.endless import find_endless
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS
-from hocket.task.labelling import check_labelling
+from hocket.task.settling import check_labelling
 from searches import examples
 
 NAMES = ("A1", "A2", "A3")

@@ -27,7 +27,7 @@ from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR
 from hocket.study.published import Level
 from hocket.study.study import load_study
 from hocket.study.testing import EPISODES
-from hocket.task import files, grid, labelling
+from hocket.task import files, grid, settling
 from hocket.task.catalogue import MOST_AGENTS, built_in_tasks
 from hocket.task.consistency import MOST_LATCHED
 from hocket.task.settling import propose
@@ -215,7 +215,7 @@ PLACES = [row for _, columns, rows in tables(PAGES["docs/glossary.md"]) for row 
 @pytest.mark.parametrize(("symbol", "meaning", "python", "keys"), GLOSSARY, ids=[row[0] for row in GLOSSARY])
 def test_the_glossary_names_what_there_is(symbol, meaning, python, keys):
     task = hk.load_task("buttons")
-    names = {"hk": hk, "task": task, "m": task.machine, "d": task.decomposition, "i": "A1", **vars(labelling)}
+    names = {"hk": hk, "task": task, "m": task.machine, "d": task.decomposition, "i": "A1", **vars(settling)}
     names["propose"] = propose
     if python.startswith("setting"):
         assert {*code(python)} <= {own.name for own in fields(DqprmSettings)}

@@ -10,8 +10,7 @@ import pytest
 import hocket as hk
 from hidden_teams import composition, demonstration, difference, random_log
 from hocket.errors import HocketError, SettingsError
-from hocket.exploration.explore import with_learnt_machine
-from hocket.exploration.hidden import HiddenTask
+from hocket.exploration.explore import HiddenTask, with_learnt_machine
 from hocket.inference.logs import Attempt
 from hocket.runtime.verification import Verification
 from hocket.studio.worker import answer

@@ -12,8 +12,7 @@ from hypothesis import given
 import hocket as hk
 from hocket.errors import TaskError
 from hocket.machine.decomposition import Decomposition
-from hocket.task.labelling import check_labelling, synchronize, team_label
-from hocket.task.settling import propose
+from hocket.task.settling import check_labelling, propose, synchronize, team_label
 from hocket.task.tables import compile_task
 from local_labelling import LocalLabelling, localize
 from searches import search

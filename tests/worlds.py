@@ -10,7 +10,7 @@ from hocket.learn.catalogue import LEARNERS
 from hocket.learn.warmup import compile_kernels
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slipped_actions
-from hocket.task.labelling import team_label
+from hocket.task.settling import team_label
 from task_strategies import is_edge, is_met
 
 RIGHT, LEFT, STAY = ACTIONS.index("right"), ACTIONS.index("left"), ACTIONS.index("stay")

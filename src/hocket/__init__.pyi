@@ -77,16 +77,16 @@ from hocket.task.catalogue import load_task as load_task
 from hocket.task.catalogue import rendezvous as rendezvous
 from hocket.task.catalogue import save_task as save_task
 from hocket.task.conditions import Condition as Condition
-from hocket.task.delays import check_delays as check_delays
 from hocket.task.episode import IndividualEpisode as IndividualEpisode
 from hocket.task.episode import TeamEpisode as TeamEpisode
+from hocket.task.episode import Triplet as Triplet
+from hocket.task.episode import label_trajectory as label_trajectory
 from hocket.task.grid import Grid as Grid
 from hocket.task.repair import repair_task as repair_task
 from hocket.task.task import Task as Task
 from hocket.task.tokens import token_task as token_task
-from hocket.task.trajectory import Triplet as Triplet
-from hocket.task.trajectory import label_trajectory as label_trajectory
 from hocket.task.verdict import Verdict as Verdict
+from hocket.task.verdict import check_delays as check_delays
 from hocket.task.verdict import check_machine as check_machine
 from hocket.task.verdict import check_task as check_task
 

@@ -42,7 +42,7 @@ class Check(OnSubject):
         subject = self.subject()
         verdict = self.check(subject)
         if self.delays and verdict.decomposition is not None:
-            from hocket.task.delays import with_delays
+            from hocket.task.verdict import with_delays
 
             verdict = with_delays(verdict)
         added, obstacle = self.suggest(subject) if _is_repairable(verdict) else (None, "")

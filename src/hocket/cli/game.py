@@ -17,7 +17,7 @@ from hocket.draw.text import CELL, TextMap, clip
 from hocket.graphs import Flags
 from hocket.machine.completion import leavable
 from hocket.task.episode import TeamEpisode, Teammates
-from hocket.task.labelling import check_labelling
+from hocket.task.settling import check_labelling
 from hocket.task.task import Task
 from hocket.texts import counted
 

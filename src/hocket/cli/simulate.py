@@ -34,7 +34,7 @@ class Simulate:
     def run(self) -> int:
         from hocket.runtime.simulation import simulate
         from hocket.task.catalogue import load_task
-        from hocket.task.delays import check_delays
+        from hocket.task.verdict import check_delays
 
         if self.schedules < 1:
             raise SettingsError(f"--schedules must be at least 1, got {self.schedules}")

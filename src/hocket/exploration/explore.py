@@ -2,31 +2,108 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 
 from hocket.errors import TaskError
-from hocket.exploration.hidden import HiddenTask, StepTest
 from hocket.inference.ask import TRIALS, Answer, Inquiry, Purpose
 from hocket.inference.encoding import LocalMachine
 from hocket.inference.infer import Inferred, UnexplainedError, as_reward_machine
-from hocket.inference.logs import Episode, Log, LogError
+from hocket.inference.logs import Attempt, Episode, Log, LogError
 from hocket.inference.rivals import Tracker
 from hocket.inputs import whole
 from hocket.machine.composition import compose
-from hocket.task.agents import Gate
 from hocket.task.catalogue import as_task
+from hocket.task.episode import TeamEpisode
 from hocket.task.gates import closed_regions
-from hocket.task.grid import STAY
+from hocket.task.grid import ACTIONS, STAY
 from hocket.task.task import Task
 
 PATIENCE = 2  # times that something else may happen on the way before an experiment counts as impossible
 LONGEST_WALK = 4  # times the cells of the map, in steps
 LARGEST_TEAM = 50_000  # states up to which a team machine is enumerated
 STEPS = 100_000  # of the team, after which exploring ends
+
+StepTest = Callable[[int, int], bool]  # of the cells in which a step begins and ends
+
+
+class HiddenTask:
+    """A world to explore: agents walk on a known map, and of the machine nothing is seen but which events happen.
+
+    An event is attempted in a round of a step when all agents that control it are where it can happen and no agent that
+    knows it takes part in another event of the round: then it happens, or the machine refuses it.
+    """
+
+    def __init__(self, task: Task, seed: int) -> None:
+        self._task, self._seed = task, seed
+        self.knows = {agent: tuple(known) for agent, known in task.knows.items()}
+        self.steps = self.episodes = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        self._episode = TeamEpisode(self._task, self._seed, self.episodes, strict=False)
+        self.episodes += 1
+        self.moved = False
+
+    @property
+    def cells(self) -> Mapping[str, int]:
+        """Where the agents are."""
+        return self._episode.cells
+
+    def is_met(self, agent: str, event: str, before: int | None, cell: int) -> bool:
+        """Say whether an agent meets its condition for an event after a step from one cell to another."""
+        return self._task.holds(agent, event, cell, before)
+
+    def step(self, actions: Mapping[str, int]) -> list[Attempt]:
+        """Let all agents act at once; list the attempts of the step, in their order."""
+        self.steps += 1
+        self.moved, before = True, dict(self.cells)
+        seen = self._episode.step({agent: ACTIONS[action] for agent, action in actions.items()})
+        met = [
+            event
+            for event, agents in self._task.controllers.items()
+            if all(self.is_met(agent, event, before[agent], seen.cells[agent]) for agent in agents)
+        ]
+        attempts: list[Attempt] = []
+        for number, happened in enumerate((*seen.rounds, ())):
+            busy: set[str] = set()
+            for event in met:
+                if event in happened:
+                    busy.update(self._task.knowers[event])
+                    is_last = self._episode.done and number == len(seen.rounds) - 1 and event == happened[-1]
+                    attempts.append(Attempt(event, True, is_last))
+                    if is_last:
+                        return attempts
+                elif busy.isdisjoint(self._task.knowers[event]):
+                    attempts.append(Attempt(event, False))
+            met = [event for event in met if event not in happened or event not in self._task.edges]
+        return attempts
+
+    def walk(
+        self, agent: str, is_target: StepTest, is_avoided: StepTest = lambda *_: False, *, safely: bool = False
+    ) -> tuple[int, int] | None:
+        """Choose the first action of a shortest way whose last step is a target, with its length; None: there is none.
+
+        No other step of it is to be avoided, and neither is the last, if it is to go safely.
+        """
+        start, closed, grid = self.cells[agent], self._episode.closed(agent), self._task.grid
+        first: dict[int, tuple[int, int]] = {start: (STAY, 0)}
+        queue = deque([start])
+        while queue:
+            cell = queue.popleft()
+            for action in (STAY, *range(STAY)):
+                end, (begun, steps) = grid.neighbor(cell, action, closed), first[cell]
+                way = action if cell == start else begun, steps + 1
+                if is_target(cell, end) and not (safely and is_avoided(cell, end)):
+                    return way
+                if end not in first and not is_avoided(cell, end):
+                    first[end] = way
+                    queue.append(end)
+        return None
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,12 +197,11 @@ class Explorer:
         while left and self.hidden.steps < steps:
             here = self.situation(machines, left[0])
             actions = self.choose_actions(machines, left)
-            if actions is None and self.assumed is not None:  # nobody can get there: it counts as refused
-                self.assumed.add((self.inquiry.current.name, len(self.inquiry.rows)))
-                self.inquiry.record(left[0], "refused")
-                return
             if actions is None or not patience:
-                self.inquiry.record(left[0], "impossible")
+                is_assumed = actions is None and self.assumed is not None  # nobody can get there: it counts as refused
+                if actions is None and self.assumed is not None:
+                    self.assumed.add((self.inquiry.current.name, len(self.inquiry.rows)))
+                self.inquiry.record(left[0], "refused" if is_assumed else "impossible")
                 return
             patience -= 1
             bar = self.inquiry.bar(left[0])
@@ -162,30 +238,20 @@ class Explorer:
         hidden, actions = self.hidden, dict.fromkeys(self.hidden.cells, STAY)
         ways: dict[str, tuple[int, int]] = {}  # of those that control the next event: an action, and how far it is
         for agent in hidden.cells:
-            event = next((event for event in left if agent in hidden.controllers(event)), None)
+            event = next((event for event in left if agent in self.task.controllers[event]), None)
             if event is None:
                 continue
             is_target, is_avoided = partial(hidden.is_met, agent, event), self.avoided(machines, agent, left[0])
-            if event != left[0]:
-                if not hidden.is_edge(event):
-                    actions[agent] = self.go_ahead(agent, is_target, is_avoided)
-                continue
-            way = hidden.walk(agent, is_target, is_avoided) or hidden.walk(agent, is_target)
-            if way is None:
-                return None
-            ways[agent] = way
+            if event == left[0]:
+                way = hidden.walk(agent, is_target, is_avoided) or hidden.walk(agent, is_target)
+                if way is None:
+                    return None
+                ways[agent] = way
+            elif event not in self.task.edges:
+                actions[agent], _ = hidden.walk(agent, is_target, is_avoided, safely=True) or (STAY, 0)
         farthest = max((steps for _, steps in ways.values()), default=0)
-        waits = hidden.is_edge(left[0])
+        waits = left[0] in self.task.edges
         return actions | {agent: STAY if waits and steps < farthest else go for agent, (go, steps) in ways.items()}
-
-    def go_ahead(self, agent: str, is_target: StepTest, is_avoided: StepTest) -> int:
-        """Choose an action that leads on without causing anything; staying, where there is none."""
-
-        def is_harmless_target(before: int, cell: int) -> bool:
-            return is_target(before, cell) and not is_avoided(before, cell)
-
-        ahead = self.hidden.walk(agent, is_harmless_target, is_avoided)
-        return STAY if ahead is None else ahead[0]
 
     def avoided(self, machines: Sequence[LocalMachine], agent: str, event: str) -> StepTest:
         """Say of steps whether an agent would make something else happen that the machines expect to be accepted.
@@ -197,11 +263,11 @@ class Explorer:
             other
             for other in self.inquiry.facts.events
             if other != event
-            and agent in hidden.controllers(other)
+            and agent in self.task.controllers[other]
             and self.inquiry.expect(machines, other) != "refused"
             and all(
                 hidden.is_met(name, other, cells[name], cells[name])
-                for name in hidden.controllers(other)
+                for name in self.task.controllers[other]
                 if name != agent
             )
         ]
@@ -213,11 +279,12 @@ class Explorer:
         """Take a step and record what is seen. True: as planned so far. False: something else happened, as the
         machines expect. None: they expected otherwise, or the episode is over.
         """
-        as_planned, is_expected = True, True
+        as_planned, is_expected, facts = True, True, self.inquiry.facts
         for event, accepted, done in self.hidden.step(actions):
             answer: Answer = "done" if done else "accepted" if accepted else "refused"
             is_target = bool(left) and event == left[0]
-            if not accepted and not is_target and self.is_refusal_known(event):
+            nodes = tuple(self.inquiry.nodes[index] for index in facts.knowers[event])
+            if not accepted and not is_target and (event, nodes) in facts.refused:  # which is no news
                 continue
             is_expected = is_expected and answer == self.inquiry.expect(machines, event)
             self.inquiry.record(event, answer)
@@ -232,11 +299,6 @@ class Explorer:
                 self.hidden.reset()
                 return None
         return as_planned if is_expected else None
-
-    def is_refusal_known(self, event: str) -> bool:
-        """Say whether it was seen before that an event is refused where the agents' trees are."""
-        facts, nodes = self.inquiry.facts, self.inquiry.nodes
-        return (event, tuple(nodes[index] for index in facts.knowers[event])) in facts.refused
 
 
 def with_learnt_machine(task: Task, answer: Inferred) -> Task:
@@ -258,12 +320,10 @@ def with_learnt_machine(task: Task, answer: Inferred) -> Task:
 
 
 def trackers_of(task: Task) -> list[Tracker]:
-    """Make a tracker of each different gate of a task."""
-    return [_tracker(gate) for gate in dict.fromkeys(gate for gates in task.gates.values() for gate in gates.values())]
-
-
-def _tracker(gate: Gate) -> Tracker:
-    """Make a machine that accepts every event of a gate and whose state tells whether it is as at the start."""
-    ways = {event: int((event in gate.opens) != bool(gate.starts_open)) for event in gate.events}
-    moves = {(state, event): end for state in (0, 1) for event, end in ways.items()}
-    return Tracker(LocalMachine(moves, frozenset({0, 1})), tuple(gate.events))
+    """Make a tracker of each different gate of a task: its state tells whether the gate is as at the start."""
+    trackers = []
+    for gate in dict.fromkeys(gate for gates in task.gates.values() for gate in gates.values()):
+        ways = {event: int((event in gate.opens) != bool(gate.starts_open)) for event in gate.events}
+        moves = {(state, event): end for state in (0, 1) for event, end in ways.items()}
+        trackers.append(Tracker(LocalMachine(moves, frozenset({0, 1})), tuple(gate.events)))
+    return trackers

@@ -38,8 +38,8 @@ from hocket.runtime.settings import WORLD, RunSettings, read_settings
 from hocket.runtime.transport import split_address
 from hocket.runtime.verification import verify
 from hocket.task.catalogue import as_task
-from hocket.task.delays import check_delays
 from hocket.task.task import Task
+from hocket.task.verdict import check_delays
 
 PEER_KEYS = ("run", "agents", "world", "keys", "transport")
 TRANSPORTS = ("tcp", "zenoh")

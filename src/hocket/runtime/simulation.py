@@ -16,8 +16,8 @@ from hocket.runtime.judge import Judge, Violation
 from hocket.runtime.plan import NumberedTeam, Plan
 from hocket.runtime.protocol import Entry, Message, Output, Participant
 from hocket.task.catalogue import as_task
-from hocket.task.delays import check_delays
 from hocket.task.task import Task
+from hocket.task.verdict import check_delays
 
 FAULTS = ("loss", "duplication", "reordering", "delay", "partition", "kill", "freeze")
 MOST_ROUNDS = 400  # of messages and ticks in which a healed team has to complete

@@ -21,8 +21,8 @@ from hocket.runtime.protocol import Entry
 from hocket.runtime.recording import causal_order, causal_pairs
 from hocket.runtime.settings import WORLD, RunSettings, read_settings
 from hocket.runtime.world import Walk
-from hocket.task.delays import check_delays
 from hocket.task.task import Task
+from hocket.task.verdict import check_delays
 
 
 class ContradictionError(HocketError):

@@ -23,7 +23,7 @@ from hocket.studio.understanding import subject_in
 from hocket.study.policies import load_policies
 from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.grid import ACTIONS
-from hocket.task.labelling import check_labelling
+from hocket.task.settling import check_labelling
 from hocket.task.task import Task
 
 ME, RANDOM, TRAINED = "me", "random", "trained"

@@ -23,11 +23,10 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.studio.pictures import Data, picture_of, team_picture
 from hocket.studio.sections import line_of, parse
 from hocket.task.conditions import write_conditions
-from hocket.task.delays import with_delays
 from hocket.task.files import has_world, task_from
 from hocket.task.task import Task
 from hocket.task.teamwork.check import Stall, TeamCheck
-from hocket.task.verdict import Part, Verdict, check_machine, check_task
+from hocket.task.verdict import Part, Verdict, check_machine, check_task, with_delays
 
 COLOR_NUMBERS = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as the page's style has them
 MOST_SHOWN = 300  # last steps of an episode that stalls

@@ -1,11 +1,15 @@
-"""Steps that would never settle: found before training, in all team states and kinds of places."""
+"""Steps that would never settle, found before training, in all team states and kinds of places.
+
+Also notes on steps in which several events may happen: where their order matters, and which may repeat.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
+from itertools import combinations, islice
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +17,7 @@ from numpy.typing import NDArray
 from hocket.graphs import components
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.settling import EndlessError, settle
+from hocket.task.settling import EndlessError, describe_cell, settle
 from hocket.task.task import Task
 
 Bools = NDArray[np.bool_]
@@ -22,6 +26,7 @@ Ints = NDArray[np.int64]
 MOST_SITUATIONS = 2_000_000  # joint kinds of places times team states that are tried
 MOST_COMPOSED = 20_000  # states of a composition up to which they are listed for that
 MOST_TRIED = 2_000  # steps that are tried one by one, in which edges happen
+MOST_NOTES = 5  # of each kind
 CODED = 40  # events by which cells are told apart at once; with a bit for each, and millions of cells, in 64
 
 
@@ -66,13 +71,12 @@ class Kinds:
         return len(self.holds)
 
     @cached_property
-    def _place(self) -> Mapping[str, int]:
-        return {event: place for place, event in enumerate(self.events)}
+    def _columns(self) -> Mapping[str, Bools]:
+        return dict(zip(self.events, self.holds.T, strict=True))
 
     def where(self, event: str) -> Bools:
         """Flag the kinds of steps after which the agent's condition of an event holds: [kinds]."""
-        place = self._place.get(event)
-        return np.ones(len(self), np.bool_) if place is None else self.holds[:, place]
+        return self._columns[event] if event in self._columns else np.ones(len(self), np.bool_)
 
     def example(self, kind: int, floor: NDArray[np.integer]) -> tuple[int, int]:
         """Find a step of a kind: the cell in which it begins, and the one in which it ends."""
@@ -109,12 +113,8 @@ def find_endless(task: Task, kinds: Mapping[str, Kinds] | None = None) -> Endles
         if team.most_states > MOST_COMPOSED:
             return None
         team = team.machine()
-    situations = 1
-    for agent_kinds in kinds.values():
-        situations *= len(agent_kinds)
-        if situations * len(team.states) > MOST_SITUATIONS:
-            return None
-    return _try_all(task, team, kinds, situations)
+    situations = prod(map(float, map(len, kinds.values())))  # which may be too many for whole numbers to be quick
+    return _try_all(task, team, kinds) if situations * len(team.states) <= MOST_SITUATIONS else None
 
 
 def _may_repeat(task: Task, kinds: Mapping[str, Kinds]) -> set[str]:
@@ -123,20 +123,16 @@ def _may_repeat(task: Task, kinds: Mapping[str, Kinds]) -> set[str]:
     Such an event lies on a cycle of the machine of everyone who knows it, of events that are such themselves and whose
     conditions hold after one kind of step. An edge event is none.
     """
-    alive = {*task.events} - task.edges
-    asked = deque(kinds)
-    waiting = set(kinds)
-    while asked and alive:
-        agent = asked.popleft()
-        waiting.remove(agent)
-        possible = alive.intersection(task.knows[agent])
-        lost = possible - _repeating(task.machines[agent], kinds[agent], possible)
-        alive -= lost
-        for other in dict.fromkeys(other for event in lost for other in task.knowers[event]):
-            if other not in waiting:  # it may lose more now
-                waiting.add(other)
-                asked.append(other)
-    return alive
+    alive, asked = {*task.events} - task.edges, dict[str, set[str]]()
+    while True:
+        before = len(alive)
+        for agent in kinds:
+            possible = alive.intersection(task.knows[agent])
+            if asked.get(agent) != possible:
+                asked[agent] = possible
+                alive -= possible - _repeating(task.machines[agent], kinds[agent], possible)
+        if len(alive) == before:
+            return alive
 
 
 def _repeating(machine: RewardMachine, kinds: Kinds, alive: Collection[str]) -> set[str]:
@@ -168,14 +164,14 @@ def _on_cycles(source: NDArray[np.integer], target: NDArray[np.integer], states:
     return inside
 
 
-def _try_all(task: Task, team: RewardMachine, kinds: Mapping[str, Kinds], situations: int) -> EndlessError | None:
+def _try_all(task: Task, team: RewardMachine, kinds: Mapping[str, Kinds]) -> EndlessError | None:
     """Settle every reachable team state in every joint kind of place, and tell of one that goes round."""
     shape = tuple(map(len, kinds.values()))
-    joint = dict(zip(kinds, np.unravel_index(np.arange(situations), shape), strict=True))  # agent -> [situations]
+    everything = np.arange(prod(shape))
+    joint = dict(zip(kinds, np.unravel_index(everything, shape), strict=True))  # agent -> [situations]
     rounds = [_one_round(task, team, kinds, joint, state) for state in range(len(team.states))]
     following, moving, spends = (np.stack(part) for part in zip(*rounds, strict=True))  # [V, situations] each
     settled, count = following, 1
-    everything = np.arange(situations)
     while count < len(team.states):  # then all that settles has settled
         spends = spends | spends[settled, everything]
         settled, count = settled[settled, everything], 2 * count
@@ -184,30 +180,20 @@ def _try_all(task: Task, team: RewardMachine, kinds: Mapping[str, Kinds], situat
     turning = moving[ends, everything]  # as if edges could happen any number of times
     sure = turning & ~spends[ends, everything]
     for row, situation in np.argwhere(sure if sure.any() else turning)[:MOST_TRIED].tolist():
-        state = ends[row, situation] if sure.any() else reachable[row]
-        steps = {
-            agent: each.example(int(joint[agent][situation]), task.grid.floor_cells) for agent, each in kinds.items()
+        trace = team.trace_to(int(ends[row, situation] if sure.any() else reachable[row]))
+        states = {
+            agent: machine.run([event for event in trace if event in machine.events], undefined="blocking").states[-1]
+            for agent, machine in task.machines.items()
         }
-        error = _refused(task, team.trace_to(int(state)), steps)
-        if error is not None or sure.any():
+        floor = task.grid.floor_cells
+        steps = {agent: each.example(int(joint[agent][situation]), floor) for agent, each in kinds.items()}
+        before, cells = ({agent: step[place] for agent, step in steps.items()} for place in (0, 1))
+        try:
+            settle(task, cells, states, before)
+        except EndlessError as error:
             return error
-    return None
-
-
-def _refused(task: Task, trace: Sequence[str], steps: Mapping[str, tuple[int, int]]) -> EndlessError | None:
-    """Settle a step after a trace, from some cells to others; None where it settles.
-
-    Also where machines and the team's have come apart, as the task is not decomposable.
-    """
-    before, cells = ({agent: step[place] for agent, step in steps.items()} for place in (0, 1))
-    states = {
-        agent: machine.run([event for event in trace if event in machine.events], undefined="blocking").states[-1]
-        for agent, machine in task.machines.items()
-    }
-    try:
-        settle(task, cells, states, before)
-    except EndlessError as error:
-        return error
+        if sure.any():  # then machines and the team's have come apart, as the task is not decomposable
+            return None
     return None
 
 
@@ -231,16 +217,60 @@ def _one_round(
                 happens &= kinds[agent].where(event)[joint[agent]] & ~busy[agent]
             for agent in task.knowers[event]:
                 busy[agent] |= happens
-            after = np.where(happens, _targets(team, event)[after], after)
+            edges, target = graph.label == names.index(event), np.arange(len(team.states))
+            target[graph.source[edges]] = graph.target[edges]
+            after = np.where(happens, target[after], after)
             moving |= happens
             spends |= happens & (event in task.edges)
     return after, moving, spends
 
 
-def _targets(team: RewardMachine, event: str) -> Ints:
-    """Tabulate where an event leads; it stays where it is not possible."""
-    graph = team.graph
-    edges = graph.label == team.events.index(event)
-    targets = np.arange(len(team.states))
-    targets[graph.source[edges]] = graph.target[edges]
-    return targets
+def order_notes(task: Task) -> list[str]:
+    """Say where the order of events matters: two that an agent may propose at once, and that do not commute."""
+    return _some(_order_notes(task), "The order of events matters in more places.")
+
+
+def repeat_notes(task: Task) -> list[str]:
+    """Say which events may happen several times in one step: possible again as soon as they have happened."""
+    return _some(_repeat_notes(task), "More events may happen several times in one step.")
+
+
+def _some(notes: Iterable[str], rest: str) -> list[str]:
+    listed = list(islice(notes, MOST_NOTES + 1))
+    return listed if len(listed) <= MOST_NOTES else [*listed[:MOST_NOTES], rest]
+
+
+def _order_notes(task: Task) -> Iterator[str]:
+    told: set[tuple[str, str]] = set()
+    kinds = cache(partial(Kinds.of, task))
+    for agent, machine in task.machines.items():
+        for state, moves in machine.moves.items():
+            for one, other in combinations(sorted(moves, key=task.event_numbers.__getitem__), 2):
+                end = machine.step(moves[one], other)
+                if (one, other) in told or (end is not None and end == machine.step(moves[other], one)):
+                    continue  # or they lead to the same state in either order
+                controllers = (task.events[one].keys() & task.events[other].keys()) | {agent}
+                both = {name: kinds(name).where(one) & kinds(name).where(other) for name in controllers}
+                if all(flags.any() for flags in both.values()):
+                    told.add((one, other))
+                    _, cell = kinds(agent).example(int(np.argmax(both[agent])), task.grid.floor_cells)
+                    where = describe_cell(task, cell)
+                    yield (
+                        f"The order of events matters: {agent} {where} in state {state} may propose {one} and {other}; "
+                        f"{one} goes first, as in the file."
+                    )
+
+
+def _repeat_notes(task: Task) -> Iterator[str]:
+    """Look for events that everyone who knows them can have twice in a row, each in some state of its machine."""
+    again: dict[str, dict[str, str]] = {agent: {} for agent in task.agents}  # event -> the first state in which it can
+    for agent, machine in task.machines.items():
+        for (state, event), target in machine.transitions.items():
+            if (target, event) in machine.transitions:
+                again[agent].setdefault(event, state)
+    for event, knowers in task.knowers.items():
+        if knowers and event not in task.edges and all(event in again[agent] for agent in knowers):
+            yield (
+                f"{event} may happen several times in one step, as no move is needed in between: {knowers[0]} in "
+                f"state {again[knowers[0]][event]} proposes it, and then again."
+            )

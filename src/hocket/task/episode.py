@@ -1,10 +1,14 @@
-"""Episodes step by step in plain Python: slow, plain to read, and what compiled kernels are held against."""
+"""Episodes step by step in plain Python: slow, plain to read, and what compiled kernels are held against.
+
+Also trajectories as the paper labels them: joint states, machine states and events, of the team and its agents.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from hocket.errors import SettingsError, TaskError, known_names, require_known, shown
@@ -16,9 +20,8 @@ from hocket.task.bodies import hold_apart
 from hocket.task.catalogue import as_task
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slip_outcome, slipped_actions
-from hocket.task.labelling import synchronize, team_label
 from hocket.task.memory import memory_of
-from hocket.task.settling import propose, settle
+from hocket.task.settling import propose, settle, synchronize, team_label
 from hocket.task.task import Task
 
 SYNC_PROBABILITY = 0.3  # of simulated synchronisation, per step in which the agent proposes a shared event
@@ -80,6 +83,10 @@ class TeamEpisode:
             name: agent.starts[start_draw(key, self.time, len(agent.starts))] for (name, agent), key in agents
         }
 
+    def closed(self, agent: str) -> frozenset[int]:
+        """The cells that gates close to an agent in the state of its machine."""
+        return self._closed[agent][self.task.machines[agent].states.index(self.states[agent])]
+
     @property
     def finished(self) -> dict[str, bool]:
         """Whether each local reward machine is in a final state."""
@@ -134,9 +141,7 @@ class TeamEpisode:
             check_action(actions[name])
         cells = {}
         for (name, cell), key in zip(self.cells.items(), self.keys, strict=True):
-            states = self.task.machines[name].states
-            closed = self._closed[name][states.index(self.states[name])]
-            cells[name] = move(self.task, cell, actions[name], closed, slip_draw(key, self.time))
+            cells[name] = move(self.task, cell, actions[name], self.closed(name), slip_draw(key, self.time))
         if self.task.bodies:
             cells = hold_apart(self.task.bodies, self.task.units, self.cells, cells)
         return self.arrive(cells)
@@ -298,3 +303,46 @@ def move(task: Task, cell: int, action: str, closed: frozenset[int], slip: int) 
     """Find where an action leads, given the number drawn for slipping."""
     taken = slipped_actions(slip_outcome(slip, threshold(task.slip)))[ACTIONS.index(action)]
     return task.grid.neighbor(cell, taken, closed)
+
+
+class Triplet(NamedTuple):
+    """A joint state of a trajectory, the machines' states in which it is reached, and what happens then."""
+
+    cells: Mapping[str, int]  # s_t: the cell of each agent
+    team_state: object  # u_t: of the team machine, before the events
+    states: Mapping[str, str]  # u_t^i: of each agent's machine, before the events
+    events: tuple[str, ...]  # l_t: what happens, in its order
+    local_events: Mapping[str, tuple[str, ...]]  # what of it each agent knows
+
+
+def label_trajectory(task: Task | str | Path, trajectory: Iterable[Mapping[str, int]]) -> list[Triplet]:
+    """Turn a trajectory of joint cells into the triplets of the paper's Algorithms 2 and 3.
+
+    The first joint state is where an episode begins, and nothing happens in it. In every other one the events happen
+    that all agents who know them propose, in the states that their machines are in; and `TeamEpisode` requires that
+    these are the events that the team's own labelling function gives (Theorem 2). Whether agents could have moved like
+    this is not asked.
+
+    >>> start, met, done = {"A1": 0, "A2": 3}, {"A1": 34, "A2": 34}, {"A1": 97, "A2": 79}
+    >>> [(step.team_state, step.events) for step in label_trajectory("rendezvous-2", [start, met, done])]
+    [(('0', '0'), ()), (('0', '0'), ('r1', 'r2', 'r')), (('2', '2'), ('g1', 'g2'))]
+    """
+    task, triplets = as_task(task), list[Triplet]()
+    if not task.is_single_agent and not task.decomposition.ok:
+        raise TaskError(f"{task.name} is not decomposable: labels of the team and of its agents differ", key="machine")
+    episode = TeamEpisode(task)
+    for number, cells in enumerate(trajectory):
+        where = f"trajectory[{number}]"
+        if {*cells} != {*task.agents}:
+            raise TaskError(f"must have a cell for each agent, got {', '.join(map(str, cells)) or 'none'}", key=where)
+        if outside := [cell for cell in cells.values() if not 0 <= cell < task.grid.rows * task.grid.columns]:
+            raise TaskError(f"must have cells of the map, got {outside[0]}", key=where)
+        team_state, states = episode.team_state, dict(episode.states)
+        ordered = {name: cells[name] for name in task.agents}
+        if number:
+            events = episode.arrive(ordered).events
+        else:
+            events, episode.cells = (), ordered
+        local = {name: tuple(event for event in events if event in task.knows[name]) for name in task.agents}
+        triplets.append(Triplet(ordered, team_state, states, events, local))
+    return triplets

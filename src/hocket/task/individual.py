@@ -101,7 +101,7 @@ class Simulation:
             reward=outcomes.reward,
             happened=np.where(outcomes.happened < 0, -1, proposed.ravel()[outcomes.happened]).astype(proposed.dtype),
             is_final=tables.is_over[agent, :states],
-            starts=tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]].astype(np.int64),
+            starts=tables.starts(agent).astype(np.int64),
             initial=int(tables.initial[agent]),
             slip=tables.slip,
             slip_limit=threshold(tables.slip),

@@ -128,8 +128,7 @@ def _inputs(tables: Tables, agent: int, is_shared: Bools) -> tuple[bytes, ...]:
     """All that decides where an agent can get to: the same for agents that differ in the names of events only."""
     event = tables.event[agent]
     machine = (event >= 0, is_shared[event], tables.next_state[agent], tables.is_final[agent], tables.initial[agent])
-    starts = tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]]
-    place = (tables.world[agent], starts, tables.states[agent])
+    place = (tables.world[agent], tables.starts(agent), tables.states[agent])
     world = (tables.dynamics[agent], tables.kind[agent], tables.offset[agent], *place)
     return tuple(part.tobytes() for part in (*machine, *world))
 
@@ -143,8 +142,7 @@ def explore(tables: Tables, agent: int, is_shared: Bools) -> Exploration:
     next_cell, dynamics = tables.next_cell[tables.world[agent]], tables.dynamics[agent].astype(np.intp)
     arrived, rests = np.zeros(states * arrivals, np.bool_), np.zeros(states * cells, np.bool_)
     last = np.zeros(states * arrivals, np.intp)
-    starts = tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]]
-    moving = int(tables.initial[agent]) * cells + starts.astype(np.intp)
+    moving = int(tables.initial[agent]) * cells + tables.starts(agent).astype(np.intp)
     rests[moving] = True
     step = fewest = 0
     while len(moving):

@@ -96,6 +96,10 @@ class Tables(NamedTuple):
         """S, how many cells there are."""
         return int(self.offset.shape[1])
 
+    def starts(self, agent: int) -> Words:
+        """List the cells in which an agent may start."""
+        return self.start_cell[self.first_start[agent] : self.first_start[agent + 1]]
+
     def kinds(self, before: NDArray[Any], after: NDArray[Any]) -> NDArray[Any]:
         """Look up the kinds of everyone's steps: [..., N], by the cells in which they begin and end."""
         agents = np.arange(len(self.start))
