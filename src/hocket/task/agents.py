@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hocket.lazy import explain_kinds
 from hocket.machine.names import Names
+from hocket.task.grid import parts_of
 
 
 @dataclass(frozen=True)
@@ -87,4 +88,4 @@ class Agent:
         return (self.start,) if isinstance(self.start, int) else self.start
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Agent, (self.start, self.knows, dict(self.gates), self.memory, self.options, dict(self.sync))
+        return Agent, parts_of(self)

@@ -11,7 +11,7 @@ from hocket.errors import TaskError, known_names, require_known
 from hocket.machine.composition import Composition
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.agents import CLOSED, Agent, Gate, Option
+from hocket.task.agents import CLOSED, Agent, Gate
 from hocket.task.conditions import Condition, parse_option
 from hocket.task.grid import Grid
 
@@ -91,8 +91,12 @@ def check_events(
 
 def checked(name: str, agent: Agent, grid: Grid, numbers: Mapping[str, int]) -> Agent:
     """Require of an agent that all it names exists, and lay it out in one way; `numbers` are those of events."""
-    check_tidy(name, f"agents.{name}")
     key = f"agents.{name}"
+    check_tidy(name, key)
+
+    def require_event(event: str, key: str) -> None:
+        require_known(event, numbers, "event", partial(TaskError, key=key), " in the machine")
+
     starts = tuple(sorted({*agent.starts}))
     if not starts:
         raise TaskError("an agent needs a cell to start in", key=f"{key}.start")
@@ -100,51 +104,39 @@ def checked(name: str, agent: Agent, grid: Grid, numbers: Mapping[str, int]) -> 
         grid.check_cell(start, f"{key}.start")
     known = Names((agent.knows,) if isinstance(agent.knows, str) else agent.knows)
     for event in known:
-        _require_event(event, numbers, f"{key}.knows")
-    for region, gate in agent.gates.items():
-        _check_gate(region, Gate.of(gate), grid, numbers, f"gates.{region}.{name}")
-    _check_memory(agent.memory, numbers, f"{key}.memory")
+        require_event(event, f"{key}.knows")
+    gates = {region: Gate.of(gate) for region, gate in agent.gates.items()}
+    for region, gate in gates.items():
+        where = f"gates.{region}.{name}"
+        grid.place(region, where)
+        if not gate.events and gate != CLOSED:
+            raise TaskError("a gate needs an event that opens or closes it", key=where)
+        for event in gate.events:
+            require_event(event, where)
+            if event in gate.opens and event in gate.closes:
+                raise TaskError(f"an event opens a gate or closes it, got {event!r} for both", key=where)
+    if len(agent.memory) > MOST_LATCHED or len({*agent.memory}) < len(agent.memory):
+        raise TaskError(f"an agent remembers at most {MOST_LATCHED} events, each once", key=f"{key}.memory")
+    for event in agent.memory:
+        require_event(event, f"{key}.memory")
     for option in agent.options:
-        _check_option(option, grid, agent.memory, f"{key}.options")
+        grid.place(option.target, f"{key}.options")
+        if option.after is not None and option.after not in agent.memory:
+            rule = f"an option waits for an event in memory, got {option.after!r}"
+            raise TaskError(rule, key=f"{key}.options")
+        if parse_option(str(option), grid.places, agent.memory) != (option.target, option.after):
+            rule = f"{str(option)!r} is ambiguous: it can be read as another option"
+            raise TaskError(rule, key=f"{key}.options")
     for event, chance in agent.sync.items():
-        _require_event(event, numbers, f"{key}.sync")
+        require_event(event, f"{key}.sync")
         if event not in known or not 0 < chance <= 1:
             rule = "must give events that the agent knows a chance above 0 and at most 1"
             raise TaskError(f"{rule}, got {event!r}: {chance!r}", key=f"{key}.sync")
     return Agent(
         starts[0] if len(starts) == 1 else starts,
         Names(sorted(known, key=numbers.__getitem__)),
-        MappingProxyType({region: Gate.of(gate).short for region, gate in agent.gates.items()}),
+        MappingProxyType({region: gate.short for region, gate in gates.items()}),
         tuple(agent.memory),
         tuple(agent.options),
         MappingProxyType(dict(agent.sync)),
     )
-
-
-def _check_gate(region: str, gate: Gate, grid: Grid, numbers: Mapping[str, int], key: str) -> None:
-    grid.place(region, key)
-    if not gate.events and gate != CLOSED:
-        raise TaskError("a gate needs an event that opens or closes it", key=key)
-    for event in gate.events:
-        _require_event(event, numbers, key)
-        if event in gate.opens and event in gate.closes:
-            raise TaskError(f"an event opens a gate or closes it, got {event!r} for both", key=key)
-
-
-def _check_memory(memory: tuple[str, ...], numbers: Mapping[str, int], key: str) -> None:
-    if len(memory) > MOST_LATCHED or len(set(memory)) < len(memory):
-        raise TaskError(f"an agent remembers at most {MOST_LATCHED} events, each once", key=key)
-    for event in memory:
-        _require_event(event, numbers, key)
-
-
-def _check_option(option: Option, grid: Grid, memory: tuple[str, ...], key: str) -> None:
-    grid.place(option.target, key)
-    if option.after is not None and option.after not in memory:
-        raise TaskError(f"an option waits for an event in memory, got {option.after!r}", key=key)
-    if parse_option(str(option), grid.places, memory) != (option.target, option.after):
-        raise TaskError(f"{str(option)!r} is ambiguous: it can be read as another option", key=key)
-
-
-def _require_event(event: str, numbers: Mapping[str, int], key: str) -> None:
-    require_known(event, numbers, "event", partial(TaskError, key=key), " in the machine")

@@ -19,7 +19,7 @@ from hocket.machine.formats import json as json_notation
 from hocket.machine.formats.schema import LANGUAGES, Files, machine_from, sentence_from
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Agent, Gate, Option
-from hocket.task.bodies import SYMMETRIC, Bodies
+from hocket.task.bodies import SYMMETRIC
 from hocket.task.conditions import Condition, Lexicon, parse_conditions, parse_option
 from hocket.task.consistency import check_conditions
 from hocket.task.grid import Grid, read_map
@@ -76,47 +76,49 @@ def task_from(
     rows = {agent: as_table(row, f"agents.{agent}") for agent, row in as_table(table["agents"], "agents").items()}
     if not rows:
         raise FormatError("a task needs at least one agent", where="agents")
+    plan, conditions = as_table(table["machine"], "machine"), as_table(table["events"], "events")
     for agent, row in rows.items():
-        _check_agent(agent, row, is_part="parts" in as_table(table["machine"], "machine"))
+        check_keys(row, AGENT_KEYS, f"agents.{agent}.")
+        if "start" not in row:
+            rule = "is missing; it is a letter on the map, a place, or [row, column]"
+            raise FormatError(rule, where=f"agents.{agent}.start")
+        if "knows" not in row and "parts" not in plan:
+            raise FormatError("is missing; it is the agent's local event set", where=f"agents.{agent}.knows")
     grid, letters = _grid_from(table, rows)
     files = files_in(folder)
-    machine = _machine_from(as_table(table["machine"], "machine"), folder, files)
+    machine = _machine_from(plan, folder, files)
     is_edgy = False
     if not isinstance(machine, RewardMachine | Composition):  # a sentence
         # For events of one agent `at` means `enters`: what a sentence counts is coming, not standing there.
-        is_edgy = as_flag(as_table(table["machine"], "machine").get("edges", True), "machine.edges")
-        check_conditions(machine.events, as_table(table["events"], "events"))
+        is_edgy = as_flag(plan.get("edges", True), "machine.edges")
+        check_conditions(machine.events, conditions)
         knows = {agent: as_texts(row["knows"], f"agents.{agent}.knows") for agent, row in rows.items()}
         machine = _shared_out(machine, knows, files.limits)
     memory = as_texts(table.get("memory", []), "memory")
     for event in memory:
         require_known(event, machine.events, "event", partial(FormatError, where="memory"), " in the machine")
     gates, everyone, places = _gates_from(table, rows), Lexicon(rows), Lexicon(grid.places)
+    parts = machine.parts if isinstance(machine, Composition) else {}
+    bodies = table.get("bodies", False)
+    if not isinstance(bodies, bool | str) and (not isinstance(bodies, list) or not bodies):
+        raise FormatError(f"must be true, {SYMMETRIC!r} or a list of regions, got {bodies!r:.60}", where="bodies")
     return Task(
         name=as_text(table.get("name", name), "name") + ("" if size is None else f"-{size}"),
         grid=grid,
         agents={
-            agent: _agent_from(agent, row, grid, letters, gates[agent], memory, _part_events(machine, agent))
+            agent: _agent_from(agent, row, grid, letters, gates[agent], memory, parts.get(agent))
             for agent, row in rows.items()
         },
         events={
             event: _conditions_from(value, everyone, places, f"events.{event}", is_edgy)
-            for event, value in as_table(table["events"], "events").items()
+            for event, value in conditions.items()
         },
         machine=machine,
         slip=as_number(table.get("slip", Task.slip), "slip"),
         description=as_text(table.get("description", ""), "description"),
         source=source,
-        bodies=_bodies_from(table.get("bodies", False)),
+        bodies=_names_from(bodies, "bodies") if isinstance(bodies, list) else bodies,
     )
-
-
-def _bodies_from(value: object) -> Bodies:
-    if isinstance(value, bool | str):
-        return value
-    if not isinstance(value, list) or not value:
-        raise FormatError(f"must be true, {SYMMETRIC!r} or a list of regions, got {value!r:.60}", where="bodies")
-    return _names_from(value, "bodies")
 
 
 def _grid_from(table: Document, rows: Mapping[str, Document]) -> tuple[Grid, dict[str, list[int]]]:
@@ -124,19 +126,14 @@ def _grid_from(table: Document, rows: Mapping[str, Document]) -> tuple[Grid, dic
         letter: _names_from(names, f"legend.{letter}")
         for letter, names in as_table(table.get("legend", {}), "legend").items()
     }
-    starts = [start for row in rows.values() for start in _listed(row.get("start")) if isinstance(start, str)]
+    starts = [row["start"] if isinstance(row["start"], list) else [row["start"]] for row in rows.values()]
+    named = [start for listed in starts for start in listed if isinstance(start, str)]
     text = as_text(table["map"], "map")
-    torus = as_flag(table.get("torus", False), "torus")
-    grid, letters = read_map(text, legend, starts, torus=torus)
+    grid, letters = read_map(text, legend, named, torus=as_flag(table.get("torus", False), "torus"))
     places = dict(grid.places)
     for name, value in as_table(table.get("places", {}), "places").items():
-        key = f"places.{name}"
-        places[name] = places.get(name, frozenset()) | {*_cells_from(value, grid, key)}
+        places[name] = places.get(name, frozenset()) | {*_cells_from(value, grid, f"places.{name}")}
     return replace(grid, places=places), letters
-
-
-def _listed(value: object) -> list[object]:
-    return value if isinstance(value, list) else [value]
 
 
 def _names_from(value: object, key: str) -> tuple[str, ...]:
@@ -148,36 +145,33 @@ def _names_from(value: object, key: str) -> tuple[str, ...]:
 
 def _cells_from(value: object, grid: Grid, key: str) -> tuple[int, ...]:
     """Read [row, column], or a list of them."""
-    cells = value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
-    return tuple(_cell_from(cell, grid, key) for cell in cells)
-
-
-def _cell_from(value: object, grid: Grid, key: str) -> int:
-    """Read [row, column]."""
-    if not (isinstance(value, list) and len(value) == 2 and all(type(number) is int for number in value)):
-        raise FormatError(f"must be [row, column], counted from 0 at the top left, got {value!r:.60}", where=key)
-    row, column = value
-    if not (0 <= row < grid.rows and 0 <= column < grid.columns):
-        raise FormatError(f"must lie on the map of {grid.rows} rows and {grid.columns} columns, got {value}", where=key)
-    return grid.cell(row, column)
+    cells = []
+    for cell in value if isinstance(value, list) and value and isinstance(value[0], list) else [value]:
+        if not (isinstance(cell, list) and len(cell) == 2 and all(type(number) is int for number in cell)):
+            raise FormatError(f"must be [row, column], counted from 0 at the top left, got {cell!r:.60}", where=key)
+        row, column = cell
+        if not (0 <= row < grid.rows and 0 <= column < grid.columns):
+            size = f"{grid.rows} rows and {grid.columns} columns"
+            raise FormatError(f"must lie on the map of {size}, got {cell}", where=key)
+        cells.append(grid.cell(row, column))
+    return tuple(cells)
 
 
 def _machine_from(table: Document, folder: Path | None, files: Files) -> RewardMachine | Composition | Reading:
     if "file" in table:
         check_keys(table, ("file",), "machine.")
-        name = as_text(table["file"], "machine.file")
-        path = beside(folder, name, "machine.file")
+        path = beside(folder, as_text(table["file"], "machine.file"), "machine.file")
         try:
             return load_machine(path)
         except HocketError as error:
             raise FormatError(str(error), where="machine.file") from None
     if "parts" in table:
         check_keys(table, ("parts",), "machine.")
-        parts = as_table(table["parts"], "machine.parts")
-        where = {agent: f"machine.parts.{agent}" for agent in parts}
-        return Composition(
-            {agent: machine_from(as_table(parts[agent], key), f"{key}.", files) for agent, key in where.items()}
-        )
+        parts = {}
+        for agent, part in as_table(table["parts"], "machine.parts").items():
+            key = f"machine.parts.{agent}"
+            parts[agent] = machine_from(as_table(part, key), f"{key}.", files)
+        return Composition(parts)
     if {*LANGUAGES} & {*table}:
         return sentence_from(table, "machine.", ("edges",), files=files)
     return machine_from(table, "machine.", files)
@@ -198,28 +192,21 @@ def _shared_out(reading: Reading, knows: Mapping[str, tuple[str, ...]], limits: 
         raise FormatError(str(error), where="machine") from None
 
 
-def _part_events(machine: RewardMachine | Composition, agent: str) -> tuple[str, ...] | None:
-    return tuple(machine.parts[agent].events) if isinstance(machine, Composition) and agent in machine.parts else None
-
-
 def _gates_from(table: Document, agents: Mapping[str, Document]) -> dict[str, dict[str, Gate]]:
     gates: dict[str, dict[str, Gate]] = {agent: {} for agent in agents}
     for region, value in as_table(table.get("gates", {}), "gates").items():
         for agent, gate in as_table(value, f"gates.{region}").items():
             key = f"gates.{region}.{agent}"
             require_known(agent, agents, "agent", partial(FormatError, where=key))
-            gates[agent][region] = _gate_from(gate, key)
+            row: Document = gate if isinstance(gate, dict) else {"open": as_text(gate, key)}
+            check_keys(row, GATE_KEYS, f"{key}.")
+            opens, closes = (
+                _names_from(row[word], f"{key}.{word}") if word in row else () for word in ("open", "close")
+            )
+            starts_open = row.get("starts_open")
+            is_open = None if starts_open is None else as_flag(starts_open, f"{key}.starts_open")
+            gates[agent][region] = Gate(opens, closes, is_open)
     return gates
-
-
-def _gate_from(value: object, key: str) -> Gate:
-    """Read the event that opens a gate, or a table of what opens it and what closes it."""
-    if not isinstance(value, dict):
-        return Gate(as_text(value, key))
-    check_keys(as_table(value, key), GATE_KEYS, f"{key}.")
-    opens, closes = (_names_from(value[word], f"{key}.{word}") if word in value else () for word in ("open", "close"))
-    starts_open = value.get("starts_open")
-    return Gate(opens, closes, None if starts_open is None else as_flag(starts_open, f"{key}.starts_open"))
 
 
 def _agent_from(
@@ -229,14 +216,14 @@ def _agent_from(
     letters: Mapping[str, list[int]],
     gates: Mapping[str, Gate],
     memory: tuple[str, ...],
-    part_events: tuple[str, ...] | None,
+    part: RewardMachine | None,
 ) -> Agent:
     key = f"agents.{name}"
     remembered = as_texts(row["memory"], f"{key}.memory") if "memory" in row else memory
     options = as_texts(row.get("options", []), f"{key}.options")
     return Agent(
         start=_start_from(row["start"], grid, letters, f"{key}.start"),
-        knows=as_texts(row["knows"], f"{key}.knows") if "knows" in row else part_events or (),
+        knows=as_texts(row["knows"], f"{key}.knows") if "knows" in row else part.events if part is not None else (),
         gates=gates,
         memory=remembered,
         options=tuple(Option(*parse_option(text, grid.places, remembered)) for text in options),
@@ -245,15 +232,6 @@ def _agent_from(
             for event, chance in as_table(row.get("sync", {}), f"{key}.sync").items()
         },
     )
-
-
-def _check_agent(name: str, row: Document, *, is_part: bool) -> None:
-    key = f"agents.{name}"
-    check_keys(row, AGENT_KEYS, f"{key}.")
-    if "start" not in row:
-        raise FormatError("is missing; it is a letter on the map, a place, or [row, column]", where=f"{key}.start")
-    if "knows" not in row and not is_part:
-        raise FormatError("is missing; it is the agent's local event set", where=f"{key}.knows")
 
 
 def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key: str) -> tuple[int, ...]:
@@ -266,6 +244,7 @@ def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key
 
 
 def _conditions_from(value: object, agents: Lexicon, places: Lexicon, key: str, is_edgy: bool) -> dict[str, Condition]:
+    """Read a sentence, or for each agent half of one, "at mat", or a list of these, of which one has to hold."""
     if not isinstance(value, str | dict):
         raise FormatError(f"must be a sentence such as 'A1 at door', got {value!r:.60}", where=key)
     if isinstance(value, str):
@@ -273,17 +252,14 @@ def _conditions_from(value: object, agents: Lexicon, places: Lexicon, key: str, 
             raise FormatError("must say when the event happens, such as 'A1 at door'", where=key)
         conditions = parse_conditions(value, agents, places, key)
     else:
-        rows = as_table(value, key).items()
-        conditions = {agent: _condition_from(agent, text, places, f"{key}.{agent}") for agent, text in rows}
+        conditions = {}
+        for agent, said in value.items():
+            where = f"{key}.{agent}"
+            halves = as_texts(said, where) if isinstance(said, list) else (as_text(said, where),)
+            if not halves:
+                raise FormatError("must say where the agent has to be, got an empty list", where=where)
+            ways = (parse_conditions(f"{agent} {half}", [agent], places, where)[agent] for half in halves)
+            conditions[agent] = reduce(or_, ways)
     if is_edgy and len(conditions) == 1:
         return {agent: condition.as_edge() for agent, condition in conditions.items()}
     return conditions
-
-
-def _condition_from(agent: str, value: object, places: Lexicon, key: str) -> Condition:
-    """Read half a sentence, "at mat", or a list of them, of which one has to hold."""
-    halves = as_texts(value, key) if isinstance(value, list) else (as_text(value, key),)
-    if not halves:
-        raise FormatError("must say where the agent has to be, got an empty list", where=key)
-    ways = [parse_conditions(f"{agent} {half}", [agent], places, key)[agent] for half in halves]
-    return reduce(or_, ways)

@@ -6,10 +6,10 @@ Cells are numbered row by row from the top left; (row, column) is cell row * col
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from hocket.errors import TaskError, require_known
 from hocket.lazy import explain_kinds
 from hocket.machine.names import check_name
 from hocket.random import Bits
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Numbers = NDArray[np.signedinteger[Any]]  # of 16 or 32 bits, as short as they can be
 
@@ -67,9 +70,7 @@ class Grid:
                 self.check_cell(cell, f"places.{name}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Grid, (
-            self.rows, self.columns, self.walls, dict(self.places), dict(self.letters), self.thin, self.torus,
-        )  # fmt: skip
+        return Grid, parts_of(self)
 
     @property
     def cells(self) -> int:
@@ -140,6 +141,15 @@ class Grid:
             moved[:, action] = np.where(blocked, here, target)
         moved[:, STAY] = here  # also where a gate has closed over it
         return np.stack([moved[:, slipped_actions(outcome)] for outcome in range(OUTCOMES)], axis=2)
+
+
+def parts_of(value: DataclassInstance) -> tuple[object, ...]:
+    """List the fields of a value, with dictionaries in place of views of them, which cannot be pickled."""
+
+    def thawed(part: object) -> object:
+        return {key: thawed(entry) for key, entry in part.items()} if isinstance(part, Mapping) else part
+
+    return tuple(thawed(getattr(value, field.name)) for field in fields(value))
 
 
 def shortest(numbers: int) -> type[np.signedinteger[Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -169,29 +170,26 @@ class _ProposalRule(NamedTuple):
 def _tabulate(rule: _ProposalRule, list_outcomes: Callable[[_ProposalRule, int, int], list[_SyncOutcome]]) -> Outcomes:
     """List what may come of each kind of step, and lay it out in arrays."""
     states, kinds, _ = rule.is_event.shape
-    rows = [[list_outcomes(rule, state, kind) for kind in range(kinds)] for state in range(states)]
-    everything = [outcomes for row in rows for outcomes in row]
-    most, longest = max(map(len, everything)), max(len(one.entries) for outcomes in everything for one in outcomes)
-    shape = (states, kinds, most)
+    rows = {at: list_outcomes(rule, *at) for at in product(range(states), range(kinds))}
+    shape = (states, kinds, max(map(len, rows.values())))
+    longest = max(len(one.entries) for outcomes in rows.values() for one in outcomes)
     if prod(shape) * longest > MOST_HAPPENING:
-        most_allowed = (
+        rule_of_size = (
             f"a machine of {states:,} states must have fewer events in a row in one step while the agent stays"
         )
-        raise TaskError(f"{most_allowed}, got {longest:,}", key="machine")
-    limit = np.full(shape, np.iinfo(np.int64).max)
+        raise TaskError(f"{rule_of_size}, got {longest:,}", key="machine")
+    limit, next_state = np.full(shape, np.iinfo(np.int64).max), np.zeros(shape, np.int16)
     weight, reward = np.zeros(shape), np.zeros(shape)
-    next_state = np.zeros(shape, np.int16)
     happened = np.full((*shape, longest), -1)
-    for state, row in enumerate(rows):
-        for kind, outcomes in enumerate(row):
-            before = 0.0
-            for number, one in enumerate(outcomes):
-                at = (state, kind, number)
-                if number < len(outcomes) - 1:
-                    limit[at] = threshold(one.chance)
-                weight[at], next_state[at], reward[at] = one.chance - before, one.state, one.reward
-                happened[at][: len(one.entries)] = one.entries
-                before = one.chance
+    for row, outcomes in rows.items():
+        before = 0.0
+        for number, one in enumerate(outcomes):
+            at = (*row, number)
+            if number < len(outcomes) - 1:
+                limit[at] = threshold(one.chance)
+            weight[at], next_state[at], reward[at] = one.chance - before, one.state, one.reward
+            happened[at][: len(one.entries)] = one.entries
+            before = one.chance
     return Outcomes(np.ascontiguousarray(limit[:, :, :-1]), weight, next_state, reward, happened)
 
 
@@ -211,20 +209,16 @@ def _outcomes(rule: _ProposalRule, state: int, kind: int) -> list[_SyncOutcome]:
         if reach > covered:
             outcomes.append(_settle_alone(rule, state, kind, slot)._replace(chance=reach))
             covered = reach
-    if covered < 1:
-        outcomes.append(_SyncOutcome(1.0, state, 0.0, ()))
-    return outcomes
+    return outcomes if covered == 1 else [*outcomes, _SyncOutcome(1.0, state, 0.0, ())]
 
 
 def _one_each(rule: _ProposalRule, state: int, kind: int) -> list[_SyncOutcome]:
     """List an outcome for each event that the agent may propose, and that none happens, all of them as likely."""
-    slots, nothing = rule.is_event.shape[2], _SyncOutcome(1.0, state, 0.0, ())
+    nothing, is_event = _SyncOutcome(1.0, state, 0.0, ()), rule.is_event[state, kind]
     if rule.is_final[state]:
-        return [nothing._replace(chance=float(slot == slots)) for slot in range(slots + 1)]
-    each = [
-        _settle_alone(rule, state, kind, slot) if rule.is_event[state, kind, slot] else nothing for slot in range(slots)
-    ]
-    return [one._replace(chance=(place + 1) / (slots + 1)) for place, one in enumerate([*each, nothing])]
+        return [*(nothing._replace(chance=0.0) for _ in is_event), nothing]
+    each = [_settle_alone(rule, state, kind, slot) if is_one else nothing for slot, is_one in enumerate(is_event)]
+    return [one._replace(chance=(place + 1) / (len(each) + 1)) for place, one in enumerate([*each, nothing])]
 
 
 def _settle_alone(rule: _ProposalRule, state: int, kind: int, slot: int) -> _SyncOutcome:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from hocket.machine.decomposition import enumerate_states
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Option
-from hocket.task.conditions import Condition
 from hocket.task.gates import reached_with
 from hocket.task.task import Task
 
@@ -28,16 +27,16 @@ Bools = NDArray[np.bool_]
 
 def memory_of(task: Task) -> dict[str, tuple[str, ...]]:
     """List the events that each agent of the baselines remembers: as the task says, or derived from its machine."""
-    order = {event: place for place, event in enumerate(task.events)}
-    return {name: agent.memory or derived_memory(task.machines[name], order) for name, agent in task.agents.items()}
+    numbers = task.event_numbers
+    return {name: agent.memory or derived_memory(task.machines[name], numbers) for name, agent in task.agents.items()}
 
 
 def options_of(task: Task) -> dict[str, tuple[Option, ...]]:
     """List the options of each agent of h-IL: as the task says, or derived from its machine."""
     if len(task.agents) * task.grid.cells > MOST_OPTIONS:
         return {name: agent.options for name, agent in task.agents.items()}
-    memory = memory_of(task)
-    return {name: agent.options or _derived(task, name, memory[name]) for name, agent in task.agents.items()}
+    remembered = memory_of(task)
+    return {name: agent.options or _options(task, name, remembered[name]) for name, agent in task.agents.items()}
 
 
 def with_team_machine(task: Task) -> Task:
@@ -59,11 +58,6 @@ def with_team_machine(task: Task) -> Task:
     return replace(task, agents=agents, machine=enumerate_states(task.machine))
 
 
-def _derived(task: Task, agent: str, memory: tuple[str, ...]) -> tuple[Option, ...]:
-    conditions = {event: task.events[event][agent] for event in task.controlled[agent]}
-    return derived_options(task.machines[agent], memory, conditions)
-
-
 def latched_events(machine: RewardMachine, order: Mapping[str, int]) -> dict[str, Bools]:
     """List the events of which a machine's states tell whether they have happened, and in which states they have.
 
@@ -75,10 +69,8 @@ def latched_events(machine: RewardMachine, order: Mapping[str, int]) -> dict[str
     latches = {}
     for event in sorted((event for event in machine.events if event in order), key=order.__getitem__):
         reached = reached_with(machine, False, (event,))
-        after, before = (
-            np.array([(state, happened) in reached for state in machine.states], np.bool_) for happened in (True, False)
-        )
-        if after.any() and not (after & before).any():
+        after = np.array([(state, True) in reached for state in machine.states], np.bool_)
+        if after.any() and not any(happened and (state, False) in reached for state, happened in reached):
             latches[event] = after
     return latches
 
@@ -88,27 +80,25 @@ def derived_memory(machine: RewardMachine, order: Mapping[str, int]) -> tuple[st
 
     What completes the agent's part is left out where nothing comes after it.
     """
-    final = np.array([state in machine.final for state in machine.states], np.bool_)
     latched = latched_events(machine, order)
-    return tuple(event for event, after in latched.items() if (after & ~final).any())[:MOST_REMEMBERED]
+    return tuple(event for event, after in latched.items() if (after & ~machine.is_final).any())[:MOST_REMEMBERED]
 
 
-def derived_options(
-    machine: RewardMachine, memory: tuple[str, ...], conditions: Mapping[str, Condition]
-) -> tuple[Option, ...]:
+def _options(task: Task, agent: str, memory: tuple[str, ...]) -> tuple[Option, ...]:
     """Choose the options of an agent: the places of the events that it controls, by their conditions for it.
 
     A place is an option once the latest event in memory has happened that always comes before; else always.
     """
-    latched = latched_events(machine, {event: place for place, event in enumerate(memory)})
-    targets: dict[str, set[str | None]] = {}
-    for event, condition in conditions.items():
-        for place in (way.place for way in condition.ways if way.inside and way.place is not None):
-            targets.setdefault(place, set()).add(precondition(machine, latched, event))
+    latched = latched_events(task.machines[agent], {event: place for place, event in enumerate(memory)})
+    targets: dict[str, set[str]] = {}
+    for event in task.controlled[agent]:
+        for way in task.events[event][agent].ways:
+            if way.inside and way.place is not None:
+                targets.setdefault(way.place, set()).add(precondition(task.machines[agent], latched, event) or "")
     return tuple(
-        Option(place, after)
+        Option(place, after or None)
         for place, events in targets.items()
-        for after in ((None,) if None in events else sorted(filter(None, events)))
+        for after in (("",) if "" in events else sorted(events))
     )
 
 

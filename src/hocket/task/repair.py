@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from hocket.errors import HocketError, InfeasibleError, TaskError
@@ -47,25 +49,24 @@ def repair_task(
     """
     task, cost, never = as_task(task), cost or {}, {*forbidden}
     decomposing = _cheapest(task, cost, never, effort)
-    repaired = add_events(task, decomposing)
-    for_gates = [(agent, event) for agent in task.agents for event in _events_for_gates(repaired, agent, cost, never)]
-    repaired = _add_pairs(repaired, for_gates)
+    pairs = [(agent, event) for agent, events in decomposing.items() for event in events]
+    repaired = _add(task, pairs)
+    more = [(agent, event) for agent in task.agents for event in _events_for_gates(repaired, agent, cost, never)]
+    repaired = _add(repaired, more)
     verdict = check_task(repaired, play=False)
     if not verdict.ok:
         problem = verdict.problems[0].rstrip(".")
-        raise InfeasibleError(f"no events in local event sets help: {problem}; {propose_change(repaired)}")
+        raise InfeasibleError(f"no events in local event sets help: {problem}; {_propose_change(repaired)}")
     for_team, stall = _events_for_team(repaired, cost, never)
-    if not for_gates and not for_team:
+    more += for_team
+    if not more:
         return TaskRepair(repaired, decomposing, stall)
-    pairs = [(agent, event) for agent, events in decomposing.items() for event in events] + for_gates + for_team
-    pairs, exact = (pairs, False) if stall else _compare(task, pairs, cost, never)
+    pairs, exact = (pairs + more, False) if stall else _compare(task, pairs + more, cost, never)
     added: dict[str, list[str]] = {}
     for agent, event in pairs:
         added.setdefault(agent, []).append(event)
     price = _price(pairs, cost)
-    return TaskRepair(
-        _add_pairs(task, pairs), Assignment(added, price, exact, price if exact else decomposing.bound), stall
-    )
+    return TaskRepair(_add(task, pairs), Assignment(added, price, exact, price if exact else decomposing.bound), stall)
 
 
 def _compare(task: Task, pairs: Pairs, cost: Costs, never: Collection[tuple[str, str]]) -> tuple[Pairs, bool]:
@@ -104,12 +105,7 @@ def _cheapest(task: Task, cost: Costs | None, never: Collection[tuple[str, str]]
     return repair(machine, task.knows, task.needs, cost, never, effort)
 
 
-def add_events(task: Task, added: Assignment) -> Task:
-    """Add events to the local event sets of some agents."""
-    return task.with_knows({agent: (*task.knows[agent], *events) for agent, events in added.items()}) if added else task
-
-
-def _add_pairs(task: Task, pairs: Iterable[tuple[str, str]]) -> Task:
+def _add(task: Task, pairs: Iterable[tuple[str, str]]) -> Task:
     """Add events to local event sets: pairs of an agent and an event."""
     added: dict[str, list[str]] = {}
     for agent, event in pairs:
@@ -138,10 +134,10 @@ def _events_for_team(task: Task, cost: Costs, never: Collection[tuple[str, str]]
     return pairs, ""
 
 
-def _completes(task: Task, pairs: Sequence[tuple[str, str]]) -> bool:
+def _completes(task: Task, pairs: Pairs) -> bool:
     """Say whether the team completes its task with some more events in local event sets."""
     try:
-        changed = _add_pairs(task, pairs)
+        changed = _add(task, pairs)
         return check_task(changed, play=False).ok and play_planned(changed, most_work=WORK_PER_TRY).passes
     except HocketError:
         return False
@@ -149,39 +145,33 @@ def _completes(task: Task, pairs: Sequence[tuple[str, str]]) -> bool:
 
 def _events_for_gates(task: Task, agent: str, cost: Costs, never: Collection[tuple[str, str]]) -> list[str]:
     """List the events that an agent has to know so that its state tells which gates are open, dear ones avoided."""
-    if _gate_problem(task, agent, ()) is None:
+
+    def problem(added: Sequence[str]) -> str | None:
+        try:
+            closed_regions(_add(task, [(agent, event) for event in added]), agent)
+        except TaskError as error:
+            return str(error)
+        return None
+
+    if problem(()) is None:
         return []
     added = [event for event in task.events if event not in task.knows[agent] and (agent, event) not in never]
-    problem = _gate_problem(task, agent, added)
-    if problem is not None:
+    if (reason := problem(added)) is not None:
         advice = "let the traces lead to different states, or give the gate other events"
-        raise InfeasibleError(f"no events in the local event set of {agent} help: {problem}; {advice}")
+        raise InfeasibleError(f"no events in the local event set of {agent} help: {reason}; {advice}")
     for event in sorted(added, key=lambda event: -cost.get((agent, event), DEFAULT_COST)):
         fewer = [other for other in added if other != event]
-        if _gate_problem(task, agent, fewer) is None:
+        if problem(fewer) is None:
             added = fewer
     return added
 
 
-def _gate_problem(task: Task, agent: str, added: Sequence[str]) -> str | None:
-    """Say why an agent that knows some more events cannot tell which of its gates are open."""
-    try:
-        closed_regions(task.with_knows({agent: (*task.knows[agent], *added)}) if added else task, agent)
-    except TaskError as error:
-        return str(error)
-    return None
-
-
-def propose_change(task: Task) -> str:
+def _propose_change(task: Task) -> str:
     """Propose one change that makes a task pass its checks, found by trying: a gate less, or a wider condition."""
-    for tried, (advice, changed) in enumerate(_changes(task)):
-        if tried == MOST_TRIED:
-            break
-        try:
+    for advice, changed in islice(_changes(task), MOST_TRIED):
+        with suppress(HocketError):
             if check_task(changed, play=False).ok:
                 return advice
-        except HocketError:
-            continue
     return "no change of one gate or condition is enough: check that all places are reachable and that events lead on"
 
 
@@ -193,9 +183,5 @@ def _changes(task: Task) -> Iterator[tuple[str, Task]]:
             yield advice, replace(task, agents={**task.agents, name: replace(agent, gates=fewer)})
     for event, conditions in task.events.items():
         for name, condition in conditions.items():
-            wider = {**task.events, event: {**conditions, name: ANYWHERE}}
-            place = f"choose a place that {name} can reach"
-            yield (
-                f"the cause is the condition of {event}, {name} {condition}: {place}",
-                replace(task, events=wider),
-            )
+            advice = f"the cause is the condition of {event}, {name} {condition}: choose a place that {name} can reach"
+            yield advice, replace(task, events={**task.events, event: {**conditions, name: ANYWHERE}})

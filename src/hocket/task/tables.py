@@ -11,10 +11,10 @@ which is 0 where no condition asks for that (see `hocket.task.endless.Kinds`). S
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache, partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,7 @@ Shorts = NDArray[np.int16]
 Bools = NDArray[np.bool_]
 Words = NDArray[np.int32]
 Memory = Mapping[str, tuple[str, ...]]  # agent -> the events that it remembers
+Number = TypeVar("Number", bound=np.generic)
 
 
 class Tables(NamedTuple):
@@ -117,10 +118,9 @@ def compile_task(task: Task) -> Tables:
 
     It is done once and kept with the task, which never changes; so whoever wants to write to tables makes a copy.
     """
-    kept = task.__dict__
-    if "tables" not in kept:
-        kept["tables"] = _compile(task)
-    tables: Tables = kept["tables"]
+    if "tables" not in task.__dict__:
+        task.__dict__["tables"] = _compile(task)
+    tables: Tables = task.__dict__["tables"]
     return tables
 
 
@@ -155,8 +155,14 @@ def _compile(task: Task) -> Tables:
         kind[index, : len(each.kind)] = each.kind
     place = {agent: index for index, agent in enumerate(task.agents)}
     sole = [place[next(iter(row))] if len(row) == 1 else -1 for row in task.events.values()]
-    knowers = [len(knowing) for knowing in task.knowers.values()]
-    first_memory, memory_agent, memory_bit = _memory(task, memory)
+    remembering: list[list[tuple[int, int]]] = [[] for _ in task.events]  # by whom, in which bit
+    for index, remembered in enumerate(memory.values()):
+        for bit, name in enumerate(remembered):
+            remembering[task.event_numbers[name]].append((index, bit))
+    first_start, start_cell = _listed([agent.starts for agent in agents], np.int32)
+    first_knower, knower = _listed([[place[agent] for agent in row] for row in task.knowers.values()], np.int32)
+    first_sync, sync_event = _listed([[task.event_numbers[name] for name in agent.sync] for agent in agents], np.int32)
+    first_memory, memory_agent = _listed([[index for index, _ in row] for row in remembering], np.int32)
     option_target, option_bit = _options(task, memory)
     team_next, team_final, team_initial, team_class = _team(task)
     return Tables(
@@ -170,22 +176,22 @@ def _compile(task: Task) -> Tables:
         reward=reward,
         is_final=is_final,
         states=np.array(sizes, np.int16),
-        start=np.array([agent.starts[0] for agent in agents], np.int32),
-        first_start=_begins([len(agent.starts) for agent in agents]),
-        start_cell=np.array([cell for agent in agents for cell in agent.starts], np.int32),
+        start=start_cell[first_start[:-1]],
+        first_start=first_start,
+        start_cell=start_cell,
         initial=np.array([machine.start for machine in machines], np.int16),
-        knowers=np.array(knowers, np.int32),
-        first_knower=_begins(knowers),
-        knower=np.array([place[agent] for knowing in task.knowers.values() for agent in knowing], np.int32),
+        knowers=np.diff(first_knower),
+        first_knower=first_knower,
+        knower=knower,
         controller=np.array(sole, np.int32),
-        first_sync=_begins([len(agent.sync) for agent in agents]),
-        sync_event=np.array([task.event_numbers[name] for agent in agents for name in agent.sync], np.int32),
-        sync_chance=np.array([chance for agent in agents for chance in agent.sync.values()], np.float64),
+        first_sync=first_sync,
+        sync_event=sync_event,
+        sync_chance=_listed([agent.sync.values() for agent in agents], np.float64)[1],
         is_edge=np.array([event in task.edges for event in task.events], np.bool_),
         most_rounds=int(min(prod(map(float, sizes)) * (1 + len(task.edges)), MOST_ROUNDS)),
         first_memory=first_memory,
         memory_agent=memory_agent,
-        memory_bit=memory_bit,
+        memory_bit=_listed([[bit for _, bit in row] for row in remembering], np.int16)[1],
         memories=np.array([1 << len(remembered) for remembered in memory.values()], np.int32),
         option_target=option_target,
         option_bit=option_bit,
@@ -212,9 +218,10 @@ def draw_starts(
     return tables.start_cell[place].astype(np.int64)
 
 
-def _begins(counts: Sequence[int]) -> Words:
-    """Say where each of some lists begins, one after the other, and where the last one ends."""
-    return np.append(0, np.cumsum(counts)).astype(np.int32)
+def _listed(rows: Sequence[Collection[float]], kind: type[Number]) -> tuple[Words, NDArray[Number]]:
+    """Put lists one after the other; also say where each of them begins, and where the last one ends."""
+    begins = np.append(0, np.cumsum([len(row) for row in rows])).astype(np.int32)
+    return begins, np.array([entry for row in rows for entry in row], kind)
 
 
 def _dynamics(task: Task, most: int) -> tuple[Numbers, Words, Shorts]:
@@ -229,12 +236,10 @@ def _dynamics(task: Task, most: int) -> tuple[Numbers, Words, Shorts]:
         world[index] = worlds.setdefault(tuple(numbers), len(worlds))
     shape = (len(worlds), max(map(len, worlds)), task.grid.cells, len(ACTIONS), OUTCOMES)
     next_cell: Numbers = np.zeros(shape, shortest(task.grid.cells))
-    made: dict[frozenset[int], Numbers] = {}
+    outcomes = cache(task.grid.outcomes)
     for sequence, number in worlds.items():
         for place, closed in enumerate(sequence):
-            if closed not in made:
-                made[closed] = task.grid.outcomes(closed)
-            next_cell[number, place] = made[closed]
+            next_cell[number, place] = outcomes(closed)
     return next_cell, world, dynamics
 
 
@@ -271,17 +276,6 @@ def _rows(task: Task, kinds: Kinds) -> dict[tuple[int, int], list[tuple[int, int
         for kind in where[label]:
             rows.setdefault((source, kind), []).append((number[label], target, paid))
     return rows
-
-
-def _memory(task: Task, memory: Memory) -> tuple[Words, Words, Shorts]:
-    """List for each event the agents that remember it, and the bits in which they do."""
-    rows: list[list[tuple[int, int]]] = [[] for _ in task.events]
-    for index, remembered in enumerate(memory.values()):
-        for bit, name in enumerate(remembered):
-            rows[task.event_numbers[name]].append((index, bit))
-    listed = [pair for row in rows for pair in row]
-    agents, bits = (np.array([pair[side] for pair in listed], np.int64) for side in (0, 1))
-    return _begins([len(row) for row in rows]), agents.astype(np.int32), bits.astype(np.int16)
 
 
 def _options(task: Task, memory: Memory) -> tuple[Bools, Shorts]:

@@ -26,7 +26,7 @@ from hocket.task.agents import Agent, Gate
 from hocket.task.bodies import Bodies, check_bodies, units_of
 from hocket.task.conditions import ANYWHERE, Condition, Lexicon, Mask, parse_conditions, write_conditions
 from hocket.task.consistency import check_events, check_rewards, check_tidy, check_words, checked, in_order
-from hocket.task.grid import FLOOR, WALL, Grid, write_thin
+from hocket.task.grid import FLOOR, WALL, Grid, parts_of, write_thin
 
 
 @explain_kinds
@@ -85,22 +85,19 @@ class Task:
     @cached_property
     def needs(self) -> Mapping[str, Names]:
         """Who must know each event: the agents that control it, and those to whom it opens or closes a gate."""
-        waiting: dict[str, list[str]] = {event: list(agents) for event, agents in self.controllers.items()}
-        for name, gates in self.gates.items():
-            for gate in gates.values():
-                for event in gate.events:
-                    waiting[event].append(name)
-        return MappingProxyType({event: Names(agents) for event, agents in waiting.items()})
+        gated = {
+            agent: [event for gate in gates.values() for event in gate.events] for agent, gates in self.gates.items()
+        }
+        waiting = _inverse(gated, self.events)
+        return MappingProxyType({event: Names((*by, *waiting[event])) for event, by in self.controllers.items()})
 
     @cached_property
     def gates(self) -> Mapping[str, Mapping[str, Gate]]:
         """The gates of each agent, by region."""
-        return MappingProxyType(
-            {
-                name: MappingProxyType({region: Gate.of(gate) for region, gate in agent.gates.items()})
-                for name, agent in self.agents.items()
-            }
-        )
+        gates = {
+            name: {region: Gate.of(gate) for region, gate in agent.gates.items()} for name, agent in self.agents.items()
+        }
+        return MappingProxyType({name: MappingProxyType(row) for name, row in gates.items()})
 
     @cached_property
     def knows(self) -> Mapping[str, Names]:
@@ -208,46 +205,31 @@ class Task:
                 gates.setdefault(region, {})[name] = gate if isinstance(gate, str) else _gate_to(gate)
         if gates:
             document["gates"] = gates
-        document["events"] = {event: self._sentence(event) for event in self.events}
+        lexicons = Lexicon(self.agents), Lexicon(grid.places)
+        document["events"] = {event: self._sentence(event, lexicons) for event in self.events}
         if isinstance(machine, Composition):
             document["machine"] = {"parts": {agent: machine_to(part) for agent, part in machine.parts.items()}}
         else:
             document["machine"] = machine_to(machine)
         return document
 
-    def _sentence(self, event: str) -> object:
+    def _sentence(self, event: str, lexicons: tuple[Lexicon, Lexicon]) -> object:
         """Say when an event happens: a sentence, or a table of them where names in a sentence would be misread."""
         conditions = dict(self.events[event])
         sentence = write_conditions(conditions)
         try:
-            if parse_conditions(sentence, *self._lexicons, event) == conditions:
+            if parse_conditions(sentence, *lexicons, event) == conditions:
                 return sentence
         except TaskError:
             pass
         halves = {agent: [str(way) for way in condition.ways] for agent, condition in conditions.items()}
         return {agent: ways if len(ways) > 1 else ways[0] for agent, ways in halves.items()}
 
-    @cached_property
-    def _lexicons(self) -> tuple[Lexicon, Lexicon]:
-        return Lexicon(self.agents), Lexicon(self.grid.places)
-
     def __deepcopy__(self, memo: object) -> Task:
         return self  # nothing in it changes
 
     def __reduce__(self) -> tuple[object, ...]:
-        events = {event: dict(conditions) for event, conditions in self.events.items()}
-        parts = (
-            self.name,
-            self.grid,
-            dict(self.agents),
-            events,
-            self.machine,
-            self.slip,
-            self.description,
-            self.source,
-            self.bodies,
-        )
-        return Task, parts
+        return Task, parts_of(self)
 
     @cached_property
     def units(self) -> NDArray[np.int32]:
@@ -266,6 +248,10 @@ class Task:
             self._masks[condition] = condition.masks(self.grid, f"events.{event}")
         return self._masks[condition]
 
+    @cached_property
+    def _masks(self) -> dict[Condition, tuple[Mask, ...]]:
+        return {}
+
     def where(self, agent: str, event: str) -> NDArray[np.bool_]:
         """Flag the cells in which an agent that knows an event may propose it; an edge also needs where it was."""
         flags: NDArray[np.bool_] = np.logical_or.reduce([now for now, _ in self.masks(agent, event)])
@@ -276,10 +262,6 @@ class Task:
         return any(
             now[cell] and (was is None or (before is not None and was[before])) for now, was in self.masks(agent, event)
         )
-
-    @cached_property
-    def _masks(self) -> dict[Condition, tuple[Mask, ...]]:
-        return {}
 
 
 def _inverse(lists: Mapping[str, Iterable[str]], names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:

@@ -75,10 +75,8 @@ class Verdict:
     def ok(self) -> bool:
         """Whether the task is decomposable, its labelling is sound, the team and every agent can complete, and all
         further questions have good answers."""
-        is_decomposable = self.decomposition is None or self.decomposition.ok
-        has_sound_labels = (self.labelling is None or self.labelling.ok) and self.endless is None
-        can_complete = not self.completion.problems and not self.unreachable
-        return is_decomposable and has_sound_labels and can_complete and all(part.ok for part in self.parts)
+        answers = (self.decomposition, self.labelling, *self.parts)
+        return all(answer is None or answer.ok for answer in answers) and not self._further
 
     @property
     def unreachable(self) -> tuple[str, ...]:
@@ -197,19 +195,16 @@ class Verdict:
         return document | played | {part.name: part.document for part in self.parts}
 
     def _agents_as_json(self, decomposition: Decomposition) -> dict[str, dict[str, object]]:
-        entries: dict[str, dict[str, object]] = {
+        return {
             agent: {
                 "events": list(decomposition.knows[agent]),
                 "states": len(machine.states),
                 "transitions": len(machine.graph.target),
                 "finishes_early": list(decomposition.early[agent]) if agent in decomposition.early else None,
+                **{key: value for part in self.parts for key, value in part.agents.get(agent, {}).items()},
             }
             for agent, machine in decomposition.machines.items()
         }
-        for part in self.parts:
-            for agent, entry in part.agents.items():
-                entries[agent] |= entry
-        return entries
 
 
 def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
@@ -332,6 +327,6 @@ def with_delays(verdict: Verdict, *, is_required: bool = True, effort: int = EFF
     check = check_delays(verdict.task or verdict.decomposition, effort=effort)
     answer, *problems = check.lines
     if not is_required:
-        short = answer if check.tolerant else f"{answer} {problems[-1]}"
-        return verdict.with_part(Part("delays", ok=True, answer=short, document=check.as_json()))
-    return verdict.with_part(Part("delays", check.tolerant, answer, tuple(problems), document=check.as_json()))
+        answer, problems = " ".join([answer, *problems[-1:]]), []
+    is_good = check.tolerant or not is_required
+    return verdict.with_part(Part("delays", is_good, answer, tuple(problems), document=check.as_json()))
