@@ -20,7 +20,7 @@ from hocket.machine.assignment import Assignment, Costs, repair
 from hocket.machine.formats import save_design
 from hocket.machine.formats.schema import Design
 from hocket.task.catalogue import save_task
-from hocket.task.editing import can_edit, edit_design, edit_task
+from hocket.task.editing import edit_knows
 from hocket.task.repair import repair_task
 
 
@@ -80,11 +80,13 @@ class Repair(OnSubject):
     ) -> None:
         """Write what was repaired: the user's own file with other local event sets where that can be, or a new one."""
         source = Path(self.target)
-        keeps_file = bool(self.target) and can_edit(source, out) and not self.control
+        is_task = subject.task is not None
+        knows = {agent: known[agent] for agent in changed} if is_task else known
+        if not self.control and edit_knows(source, out, knows, in_agents=is_task):
+            return
         if subject.task is not None:
-            if not (keeps_file and edit_task(source, out, {agent: known[agent] for agent in changed})):
-                save_task(subject.task.with_knows(known), out)
-        elif not (keeps_file and edit_design(source, out, known)):
+            save_task(subject.task.with_knows(known), out)
+        else:
             save_design(Design(subject.enumerated(), known, subject.control), out)
 
 

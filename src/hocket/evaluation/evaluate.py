@@ -59,18 +59,11 @@ def evaluate(
         given = load_policies(runs, world) if isinstance(runs, str | Path) else _listed(runs)
         return [_evaluate_team(task, policy, episodes, greedy, (seed + policy.seed) % MOST_SEED) for policy in given]
     task = with_team_machine(task)
-    tables, policies = compile_task(task), _policies(task, runs)
-    return [_evaluate(task, tables, policy, episodes, greedy, seed, threads) for policy in policies]
-
-
-def _policies(task: Task, runs: Run | Policy | Iterable[Run | Policy] | str | Path) -> list[Policy]:
-    """Take the policies of runs, or read those of a task from a folder."""
-    if isinstance(runs, str | Path):
-        return load_policies(runs, task)
-    policies = _listed(runs)
+    tables = compile_task(task)
+    policies = load_policies(runs, task) if isinstance(runs, str | Path) else _listed(runs)
     for policy in policies:
         policy.require_task(task.digest)
-    return policies
+    return [_evaluate(task, tables, policy, episodes, greedy, seed, threads) for policy in policies]
 
 
 def _listed(runs: Run | Policy | Iterable[Run | Policy]) -> list[Policy]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,14 +62,6 @@ class Exact:
         """V where a task has rewards: the team's mean return of an episode, the sum of its agents' V_i."""
         values = self.returns.values()
         return ExactProbability(math.fsum(one.value for one in values), math.fsum(one.error for one in values))
-
-
-class ExploredTeam(NamedTuple):
-    """A team's chain, and how far its chances may be off."""
-
-    tables: Tables
-    joint: JointChain
-    blur: float  # as a part of each
 
 
 def has_exact_value(learner: str) -> bool:
@@ -160,8 +151,13 @@ def check_events(task: Task, events: str | Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def explore_team(task: Task, policy: Policy, greedy: bool, events: Sequence[str], progress: Progress) -> ExploredTeam:
-    """List the chain of a team, with events that are watched; refuse policies that do not define one."""
+def explore_team(
+    task: Task, policy: Policy, greedy: bool, events: Sequence[str], progress: Progress
+) -> tuple[Tables, JointChain, float]:
+    """List the chain of a team, with events that are watched, and how far its chances may be off, as a part of each.
+
+    Refuses policies that do not define one.
+    """
     if not isinstance(policy, Policy):
         raise SettingsError(f"a policy is needed, got {type(policy).__name__}")
     policy.require_task(task.digest)
@@ -173,7 +169,7 @@ def explore_team(task: Task, policy: Policy, greedy: bool, events: Sequence[str]
     choice, exponent = _choices(policy, greedy)
     joint = explore(tables, tabulate_moves(tables, choice), progress, [task.event_numbers[name] for name in events])
     # Roundings of a joint move's chance: exponent, exponential, shares and sums, and the product over agents.
-    return ExploredTeam(tables, joint, (2 * exponent + 32 + len(task.agents)) * UNIT)
+    return tables, joint, (2 * exponent + 32 + len(task.agents)) * UNIT
 
 
 def _choices(policy: Policy, greedy: bool) -> tuple[NDArray[np.float64], float]:

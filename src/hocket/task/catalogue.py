@@ -84,7 +84,7 @@ def load(name: str | Path) -> Task | Design:
     built_in = built_in_tasks()
     if text in built_in:
         return _built_in(text)
-    if match and match[1] in built_in and has_team(match[1]):
+    if match and "team" in toml.parse(source_of(match[1]) or ""):  # of which any number will do
         return _built_in(match[1], int(match[2]))
     if sized := re.fullmatch(r"(.+\.(?:toml|json)):(\d{1,9})", text, re.IGNORECASE):
         return read_task(Path(sized[1]), int(sized[2]))
@@ -100,11 +100,6 @@ def load(name: str | Path) -> Task | Design:
 def _built_in(name: str, size: int | None = None) -> Task:
     with resources.as_file(resources.files("hocket.task.builtin") / f"{name}.toml") as path:
         return read_task(path, size, source=name if size is None else f"{name}-{size}")
-
-
-def has_team(name: str) -> bool:
-    """Say whether a built-in task is for a team of like agents, of which any number will do."""
-    return "team" in toml.parse(source_of(name) or "")
 
 
 def built_in_tasks() -> list[str]:

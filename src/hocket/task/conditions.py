@@ -130,11 +130,6 @@ class Lexicon:
         self.names = dict.fromkeys(names)
         self._lengths = sorted({len(name) for name in self.names}, reverse=True)
 
-    @classmethod
-    def of(cls, names: Iterable[str] | Lexicon) -> Lexicon:
-        """Take a lexicon as it is, or make one of names."""
-        return names if isinstance(names, Lexicon) else cls(names)
-
     def at(self, text: str, begin: int) -> str | None:
         """Find the longest name at a place that is not part of a longer word."""
         for length in self._lengths:
@@ -152,7 +147,8 @@ def parse_conditions(
 
     Names are matched whole and longest first, so they may contain blanks.
     """
-    return _Reader(sentence.strip(), Lexicon.of(agents), Lexicon.of(places), key).sentence()
+    everyone, everywhere = (names if isinstance(names, Lexicon) else Lexicon(names) for names in (agents, places))
+    return _Reader(sentence.strip(), everyone, everywhere, key).sentence()
 
 
 def rename_in_conditions(
@@ -204,13 +200,9 @@ class _Reader:
                 if agent in conditions:
                     raise TaskError(f"agent {agent!r} has two conditions in {self.text!r}", key=self.key)
                 conditions[agent] = condition
-            if self.at_end:
+            if not self.rest:
                 return conditions
             self.match(_AND, "'and'")
-
-    @property
-    def at_end(self) -> bool:
-        return self.position == len(self.text)
 
     @property
     def rest(self) -> str:
@@ -225,9 +217,8 @@ class _Reader:
 
     def agents(self) -> list[str]:
         """Read "all", or agents joined by "and" or commas, up to the condition."""
-        match = _ALL.match(self.text, self.position)
-        if match and self.everyone.at(self.text, self.position) is None:
-            self.position = match.end()
+        if _ALL.match(self.text, self.position) and self.everyone.at(self.text, self.position) is None:
+            self.match(_ALL, "'all'")
             return list(self.everyone.names)
         named = [self.name(self.everyone, "agent")]
         while not _BEFORE_WHERE.match(self.text, self.position):

@@ -18,14 +18,6 @@ LIMIT = MEGABYTE  # of a file that is edited; larger ones are written anew
 Knows = Mapping[str, Iterable[str]]
 
 
-def can_edit(source: Path, target: Path) -> bool:
-    """Say whether a file can be kept as it is but for its local event sets: in one format, and not too large."""
-    suffix = source.suffix.lower()
-    if suffix not in (".toml", ".json") or target.suffix.lower() != suffix or not source.is_file():
-        return False
-    return source.stat().st_size <= LIMIT
-
-
 def set_events(row: MutableMapping[str, Any], key: str, events: Iterable[str]) -> None:
     """Write a local event set; a list that is there is changed in place, so that its layout and comments stay."""
     wanted, present = [*events], row.get(key)
@@ -36,41 +28,37 @@ def set_events(row: MutableMapping[str, Any], key: str, events: Iterable[str]) -
         del present[present.index(event)]
     for event in [event for event in wanted if event not in present]:
         present.append(event)
-    if (
-        len(present) == len(wanted) and "#" not in tomlkit.item(present).as_string()
-    ):  # or comments would lose their event
+    if len(present) == len(wanted) and "#" not in tomlkit.item(present).as_string():  # comments stay by their event
         for place, event in enumerate(wanted):
             if present[place] != event:
                 present[place] = event
 
 
-def edit_task(source: Path, target: Path, knows: Knows) -> bool:
-    """Write a task file with other local event sets of some agents; False where these are not listed one by one."""
-    return _edit(source, target, knows, in_agents=True)
+def edit_knows(source: Path, target: Path, knows: Knows, *, in_agents: bool) -> bool:
+    """Write a file with other local event sets, in the table of agents of a task or in that of a machine.
 
-
-def edit_design(source: Path, target: Path, knows: Knows) -> bool:
-    """Write a machine file with other local event sets."""
-    return _edit(source, target, knows, in_agents=False)
-
-
-def _edit(source: Path, target: Path, knows: Knows, *, in_agents: bool) -> bool:
+    False where the file cannot be kept as it is but for these: in another format, too large, or with agents that are
+    not listed one by one.
+    """
+    suffix = source.suffix.lower()
+    if suffix not in (".toml", ".json") or target.suffix.lower() != suffix or not source.is_file():
+        return False
+    if source.stat().st_size > LIMIT:
+        return False
     before = read_exactly(source, LIMIT)
-    content = plain(before)
-    is_toml = source.suffix.lower() == ".toml"
+    is_toml = suffix == ".toml"
     try:
-        document = tomlkit.parse(content) if is_toml else json_notation.parse(content)
+        document = tomlkit.parse(plain(before)) if is_toml else json_notation.parse(plain(before))
     except (TOMLKitError, RecursionError):  # what the standard library's parser reads, this one may not
         return False
     if not isinstance(document, MutableMapping):
         return False
     if in_agents:
-        rows = document.get("agents")
-        if (
-            not isinstance(rows, MutableMapping)
-            or not knows.keys() <= rows.keys()
-            or _loses_machine(document, source, target)
-        ):
+        rows, machine = document.get("agents"), document.get("machine")
+        if not isinstance(rows, MutableMapping) or not knows.keys() <= rows.keys():
+            return False
+        is_elsewhere = source.resolve().parent != target.resolve().parent
+        if is_elsewhere and isinstance(machine, Mapping) and "file" in machine:  # which is not beside the new one
             return False
         for agent, events in knows.items():
             set_events(rows[agent], "knows", events)
@@ -81,9 +69,3 @@ def _edit(source: Path, target: Path, knows: Knows, *, in_agents: bool) -> bool:
     after = tomlkit.dumps(document) if is_toml else json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     write_whole(target, in_form_of(after, before))
     return True
-
-
-def _loses_machine(document: Mapping[str, object], source: Path, target: Path) -> bool:
-    """Say whether a task names a machine's file that is not beside the new one."""
-    machine = document.get("machine")
-    return isinstance(machine, Mapping) and "file" in machine and source.resolve().parent != target.resolve().parent

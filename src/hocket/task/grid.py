@@ -116,30 +116,28 @@ class Grid:
 
     def beside(self, cell: int, action: int) -> int:
         """Find the cell in a direction, or the same cell at an edge of the map."""
-        row, column = self.row_column(cell)
-        row, column = row + STEPS[action][0], column + STEPS[action][1]
-        if self.torus:
-            return self.cell(row % self.rows, column % self.columns)
-        return self.cell(row, column) if 0 <= row < self.rows and 0 <= column < self.columns else cell
+        return int(self._around[cell, action])
+
+    @cached_property
+    def _around(self) -> NDArray[np.int32]:
+        """The cell in the direction of each action, or the same cell at an edge of the map: [cells, actions]."""
+        here = np.arange(self.cells, dtype=np.int32)[:, None]
+        down, right = np.array(STEPS, np.int32).T
+        row, column = here // self.columns + down, here % self.columns + right
+        inside = (row >= 0) & (row < self.rows) & (column >= 0) & (column < self.columns)
+        return np.where(inside | self.torus, row % self.rows * self.columns + column % self.columns, here)
 
     def outcomes(self, closed: Iterable[int] = ()) -> Numbers:
         """Tabulate where each action leads from each cell, for each of its outcomes: [cells, actions, outcomes]."""
-        here = np.arange(self.cells)
-        row, column = np.divmod(here, self.columns)
+        here, target = np.arange(self.cells)[:, None], self._around
         barred = ~self.floor
         barred[list(closed)] = True
-        thin = np.array([low * self.cells + high for low, high in self.thin], np.int64)
-        moved = np.empty((self.cells, len(ACTIONS)), shortest(self.cells))
-        for action, (down, right) in enumerate(STEPS):
-            new_row, new_column = row + down, column + right
-            inside = (new_row >= 0) & (new_row < self.rows) & (new_column >= 0) & (new_column < self.columns)
-            around = new_row % self.rows * self.columns + new_column % self.columns
-            target = np.where(inside | self.torus, around, here)
-            blocked = barred[target]
-            if len(thin):
-                blocked |= np.isin(np.minimum(here, target) * self.cells + np.maximum(here, target), thin)
-            moved[:, action] = np.where(blocked, here, target)
-        moved[:, STAY] = here  # also where a gate has closed over it
+        blocked = barred[target]
+        if self.thin:
+            thin = np.array([low * self.cells + high for low, high in self.thin], np.int64)
+            blocked |= np.isin(np.minimum(here, target) * self.cells + np.maximum(here, target), thin)
+        blocked[:, STAY] = True  # also where a gate has closed over it
+        moved = np.where(blocked, here, target).astype(shortest(self.cells))
         return np.stack([moved[:, slipped_actions(outcome)] for outcome in range(OUTCOMES)], axis=2)
 
 

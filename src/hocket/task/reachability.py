@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.graphs import can_reach
+from hocket.graphs import can_reach, flood
 from hocket.machine.counterexample import listing
 from hocket.task.conditions import ANYWHERE
 from hocket.task.gates import closed_regions
@@ -86,8 +87,7 @@ def _ruin(task: Task, agent: str, ends: Bools) -> str:
     """Name events that happen again while the agent stays, after which its task cannot be completed."""
     machine = task.machines[agent]
     reached, hopeful = (
-        {state for state, is_set in zip(machine.states, flags.tolist(), strict=True) if is_set}
-        for flags in (ends, can_reach(machine.graph, machine.is_final))
+        {*compress(machine.states, flags)} for flags in (ends, can_reach(machine.graph, machine.is_final))
     )
     again = dict.fromkeys(
         event
@@ -106,14 +106,9 @@ def advise_edges(events: Sequence[str]) -> str:
 
 def _walk(tables: Tables, agent: int, state: int, arrived: Bools) -> Bools:
     """Flag the cells that an agent could walk to in a machine state if nothing happened on its way: [cells]."""
-    reached: Bools = np.logical_or.reduce(arrived.reshape(-1, tables.cells))
+    begin = np.flatnonzero(np.logical_or.reduce(arrived.reshape(-1, tables.cells)))
     ends = tables.next_cell[tables.world[agent], tables.dynamics[agent, state], :, :, 0]
-    while True:
-        more = reached.copy()
-        more[ends[reached]] = True
-        if np.array_equal(more, reached):
-            return reached
-        reached = more
+    return flood(tables.cells, begin, lambda front: ends[front])
 
 
 def shared_events(tables: Tables) -> Bools:
@@ -148,11 +143,9 @@ def explore(tables: Tables, agent: int, is_shared: Bools) -> Exploration:
     while len(moving):
         step += 1
         state, cell = np.divmod(moving, cells)
-        end, offset = (
-            next_cell[dynamics[state], cell].reshape(len(state), -1),
-            tables.offset[agent, cell].astype(np.intp),
-        )
-        reached, resting = _unseen(((state * arrivals + offset)[:, None] + end).ravel(), arrived, last), []
+        end = next_cell[dynamics[state], cell].reshape(len(state), -1)
+        begin = state * arrivals + tables.offset[agent, cell]
+        reached, resting = _unseen((begin[:, None] + end).ravel(), arrived, last), []
         while len(reached):  # a round, in which whatever is proposed may happen
             state, arrival = np.divmod(reached, arrivals)
             kind = tables.kind[agent, arrival]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
 from hocket.documents import Document
 from hocket.errors import FormatError, shown
@@ -13,13 +12,6 @@ NUMBER, SIZE = "{i}", "{n}"
 MOST_AGENTS = 100_000  # in a family
 MOST_GROUPS = 100
 MOST_TEXT = 8 * MEGABYTE  # characters that a template may grow to, as little text may stand for much work
-
-
-class _Groups(NamedTuple):
-    """What is repeated in a template, and what stands for numbers in it."""
-
-    members: dict[str, list[str]]  # placeholder -> what it stands for, one after the other
-    sizes: dict[str, str]  # placeholder -> a number of agents
 
 
 def expand_team(table: Document, size: int | None = None) -> Document:
@@ -36,17 +28,15 @@ def expand_team(table: Document, size: int | None = None) -> Document:
     if isinstance(team, dict):
         if size is not None:
             raise FormatError("a team size can be chosen only for a task whose `team` is a number")
-        groups = _groups_of(team)
+        writer = _groups_of(team)
     else:
         count = _count(team if size is None else size, "team")
-        groups = _Groups({NUMBER: [str(number) for number in range(1, count + 1)]}, {SIZE: str(count)})
-    writer = _Writer(groups)
+        writer = _Writer({NUMBER: [str(number) for number in range(1, count + 1)]}, {SIZE: str(count)})
     whole = {key: value for key, value in table.items() if key not in ("team", "map")}  # a map has letters, not words
-    written = {"map": table["map"]} if "map" in table else {}
-    return {**written, **writer.table(whole, "")}
+    return {**({"map": table["map"]} if "map" in table else {}), **writer.table(whole, "")}
 
 
-def _groups_of(team: Mapping[str, object]) -> _Groups:
+def _groups_of(team: Mapping[str, object]) -> _Writer:
     """Name the members of groups after them: {miner} stands for miner1, miner2, ..., {n.miner} for their number."""
     if not 1 <= len(team) <= MOST_GROUPS:
         raise FormatError(f"must have from 1 to {MOST_GROUPS} groups of like agents, got {len(team):,}", where="team")
@@ -55,7 +45,7 @@ def _groups_of(team: Mapping[str, object]) -> _Groups:
         if not group.isidentifier() or f"{{{group}}}" in (NUMBER, SIZE):
             raise FormatError(f"a group's name is a word other than i and n, got {shown(group)}", where="team")
     total = _count(sum(counts.values()), "team")
-    return _Groups(
+    return _Writer(
         {f"{{{group}}}": [f"{group}{number}" for number in range(1, counts[group] + 1)] for group in counts},
         {SIZE: str(total)} | {f"{{n.{group}}}": str(count) for group, count in counts.items()},
     )
@@ -70,12 +60,14 @@ def _count(count: object, where: str) -> int:
 class _Writer:
     """Writes a template out, up to a length."""
 
-    def __init__(self, groups: _Groups) -> None:
-        self.groups, self.left = groups, MOST_TEXT
+    def __init__(self, members: Mapping[str, Sequence[str]], sizes: Mapping[str, str]) -> None:
+        self.members = members  # placeholder -> what it stands for, one after the other
+        self.sizes = sizes  # placeholder -> a number of agents
+        self.left = MOST_TEXT
 
     def placeholder(self, text: str) -> str | None:
         """Find what has to be repeated for each member of a group."""
-        return next((placeholder for placeholder in self.groups.members if placeholder in text), None)
+        return next((placeholder for placeholder in self.members if placeholder in text), None)
 
     def table(self, table: Mapping[str, object], at: str) -> Document:
         """Repeat the keys with a placeholder, and write out the values of the others."""
@@ -95,7 +87,7 @@ class _Writer:
         if placeholder is None:
             yield self.fill(key), value
             return
-        for member in self.groups.members[placeholder]:
+        for member in self.members[placeholder]:
             yield from self.repeated(key.replace(placeholder, member), self.named(value, placeholder, member))
 
     def value(self, value: object, where: str) -> object:
@@ -103,17 +95,12 @@ class _Writer:
         if isinstance(value, dict):
             return self.table(value, f"{where}.")
         if isinstance(value, list):
-            return [self.value(item, where) for element in value for item in self.elements(element)]
+            rows = (self.repeated(item, None) if isinstance(item, str) else [(item, None)] for item in value)
+            return [self.value(item, where) for row in rows for item, _ in row]
         if isinstance(value, str) and (placeholder := self.placeholder(value)) is not None:
             rule = f"{placeholder} belongs in a key that is repeated, or in an element of a list"
             raise FormatError(f"{rule}, got {value!r:.60}", where=where)
         return self.fill(value) if isinstance(value, str) else value
-
-    def elements(self, element: object) -> list[object]:
-        """Repeat an element of a list for each member of the groups that it names."""
-        if isinstance(element, str):
-            return [name for name, _ in self.repeated(element, None)]
-        return [element]
 
     def named(self, value: object, placeholder: str, member: str) -> object:
         """Fill a member in wherever its placeholder stands in a value."""
@@ -133,7 +120,7 @@ class _Writer:
     def fill(self, text: str) -> str:
         """Fill the numbers of agents in."""
         self.spend(len(text))
-        for placeholder, number in self.groups.sizes.items() if "{" in text else ():
+        for placeholder, number in self.sizes.items() if "{" in text else ():
             text = text.replace(placeholder, number)
         return text
 
@@ -141,5 +128,5 @@ class _Writer:
         self.left -= characters
         if self.left < 0:
             limit = MOST_TEXT // MEGABYTE
-            team = f"a team of {int(self.groups.sizes[SIZE]):,}"
+            team = f"a team of {int(self.sizes[SIZE]):,}"
             raise FormatError(f"{team} would make a task of more than {limit} MB", where="team")

@@ -97,9 +97,8 @@ def token_task(
     cells |= starts
     standing = {agent: cell for agent, cell in cells.items() if agent not in given}
     starts = {agent: cell for agent, cell in cells.items() if agent in given}
-    grid = replace(
-        grid, places={**grid.places, **{f"{agent} itself": frozenset({cell}) for agent, cell in standing.items()}}
-    )
+    itself = {f"{agent} itself": frozenset({cell}) for agent, cell in standing.items()}
+    grid = replace(grid, places={**grid.places, **itself})
     buttons = [  # whose doors nobody holds open who stands still
         button for button in DOORS if button in grid.places and grid.places[button].isdisjoint(standing.values())
     ]
@@ -114,8 +113,11 @@ def token_task(
     }
     used = {event for part in parts.values() for event in part.events}
     tokens = ((agent, str(token)) for agent in starts for token in range(10))
-    events = {f"{agent} on {token}": {agent: _on(token)} for agent, token in tokens}
-    events = {event: conditions for event, conditions in events.items() if event in used}
+    events = {  # whoever is on a token, whether it has come or stays, is so once in a step
+        f"{agent} on {token}": {agent: Condition(token, was=False) | Condition(token, was=True)}
+        for agent, token in tokens
+        if f"{agent} on {token}" in used
+    }
     for agent, button in product(starts, buttons):
         events[f"{agent} opens {button}"] = {agent: Condition(button)}
         events[f"{agent} leaves {button}"] = {agent: Condition(button, inside=False)}
@@ -124,7 +126,7 @@ def token_task(
             tuple(f"{agent} opens {button}" for agent in starts), tuple(f"{agent} leaves {button}" for agent in starts)
         )
         for button in buttons
-    } | {f"{agent} itself": CLOSED for agent in standing}
+    } | dict.fromkeys(itself, CLOSED)
     return Task(
         name=name,
         grid=grid,
@@ -135,11 +137,6 @@ def token_task(
         description="Tokens in rooms whose doors are open while somebody stands on a button (TokenEnv of ACC-MARL).",
         bodies=SYMMETRIC,
     )
-
-
-def _on(token: str) -> Condition:
-    """Whoever is on a token, whether it has come or stays, is so once in a step."""
-    return Condition(token, was=False) | Condition(token, was=True)
 
 
 def _read(drawn: str) -> tuple[Grid, dict[str, int]]:
