@@ -1,6 +1,6 @@
 """Learn a map once, then plan tasks of many kinds on it without a step: how many are completed?
 
-    python bench/generality.py [--tasks 1000] [--only machines ltlf declare tokens] [--out generality.json]
+    python bench/generality.py [--tasks 1000] [--only machines ltlf declare tokens] [--out generality.jsonl]
 
 machines: random machines made of parts for the team of three of *buttons*, on its map.
 ltlf:     random formulas of LTLf for one agent in an office, over the places that it comes to.
@@ -13,6 +13,8 @@ tokens:   the maps of TokenEnv, with automata of the kinds Reach (R), ReachAvoid
           (`optimal-team` on the surveyed world), four two by two, one pair after the other.
 
 Every map is surveyed once (`hk.survey`), and the steps are counted. Success is that of the greedy team in the world.
+Every task has a random stream of its own, and the next one is of the row that has had the least CPU time so far. With
+--out each task is a line that is written when it is done, and tasks that are there are not played again.
 Tasks that nobody can complete are left out where that is known: formulas that one agent never completes in 20 episodes
 with the optimal policy.
 """
@@ -29,6 +31,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,6 +39,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import hocket as hk
 from hocket.learn.testing import recording
+from hocket.statistics import mean_share
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import compile_task
 from hocket.task.tokens import MAPS
@@ -216,16 +220,18 @@ def plan_tokens(name: str, machines: dict[str, hk.RewardMachine], world: hk.Worl
 
     Return whether the whole team completes its task in time when it is played.
     """
+    whole = hk.token_task(name, machines)
     for first in ("AB",) if len(machines) == 2 else ("AB", "CD", "AC", "BD", "AD", "BC"):
-        episode, left = hk.TeamEpisode(hk.token_task(name, machines), strict=False), most
+        episode, left = hk.TeamEpisode(whole, strict=False), most
         for pair in (first, "".join(agent for agent in machines if agent not in first)):
             parts = {agent: machines[agent] for agent in pair}
             if all(machine.initial in machine.final for machine in parts.values()):
                 continue
-            task = hk.token_task(name, parts, starts=dict(episode.cells))
-            for actions in play_pair(task, world, left):
+            for actions in play_pair(hk.token_task(name, parts, starts=dict(episode.cells)), world, left):
                 left -= 1
                 episode.step({agent: actions.get(agent, "stay") for agent in machines})
+            if not all(episode.finished[agent] for agent in pair):
+                break
         if episode.completed:
             return 1.0
     return 0.0
@@ -246,45 +252,52 @@ def play_pair(task: hk.Task, world: hk.WorldModel, most: int) -> Iterator[dict[s
 # Measuring.
 
 
-def measure(what: str, plans: Iterator[tuple[float, float]], count: int, most_seconds: float, survey: int) -> dict:
-    """Count the success of plans, until there are so many, or so many seconds of CPU are over."""
-    success, took, begin = list[float](), list[float](), time.process_time()
-    while len(success) < count and time.process_time() - begin < most_seconds:
-        done, seconds = next(plans)
-        success.append(done)
-        took.append(seconds)
-    row = {
-        "what": what,
-        "tasks": len(success),
-        "success": float(np.mean(success)),
-        "all episodes": float(np.mean(np.array(success) == 1)),
-        "survey": survey,
-        "ms": 1000 * float(np.mean(took)),
-        "ms median": 1000 * float(np.median(took)),
-    }
-    print(
-        f"{what:28} {row['tasks']:6,} tasks  success {row['success']:.3f}  steps of the world {row['survey']:6,}  "
-        f"planning {row['ms']:.0f} ms (median {row['ms median']:.0f})",
-        flush=True,
-    )
-    return row
+class Row(NamedTuple):
+    """Tasks of a kind on a map that was surveyed."""
+
+    name: str
+    survey: int  # steps that it took
+    play: Callable[[random.Random], tuple[float, float]]  # draws and plans: success, and CPU seconds of planning
 
 
-def plan_each(tasks: Iterator[hk.Task], world: hk.WorldModel, episodes: int) -> Iterator[tuple[float, float]]:
-    """Plan tasks one after the other; yield the success of each, and the CPU seconds that planning took."""
-    for task in tasks:
-        success, _, took = plan(task, world, episodes)
-        yield success, took
+def plan_first(
+    draw: Callable[[random.Random], Iterator[hk.Task]], world: hk.WorldModel, rng: random.Random
+) -> tuple[float, float]:
+    """Draw a task and plan it."""
+    success, _, took = plan(next(draw(rng)), world, 20)
+    return success, took
 
 
-def plan_all_tokens(
-    teams: Iterator[dict[str, hk.RewardMachine]], name: str, world: hk.WorldModel, most: int
-) -> Iterator[tuple[float, float]]:
-    """Plan teams among tokens, likewise."""
-    for machines in teams:
-        begin = time.process_time()
-        success = plan_tokens(name, machines, world, most)
-        yield success, time.process_time() - begin
+def plan_tokens_first(
+    name: str, kind: str, states: int, most: int, world: hk.WorldModel, rng: random.Random
+) -> tuple[float, float]:
+    """Draw a team among tokens and plan it; what writing the task and playing it takes counts as planning."""
+    machines, begin = next(token_machines(rng, name, kind, states)), time.process_time()
+    success = plan_tokens(name, machines, world, most)
+    return success, time.process_time() - begin
+
+
+def list_rows(options: argparse.Namespace) -> Iterator[Row]:
+    """Survey the maps, and list what is asked for."""
+    draws = {"machines": team_tasks, "ltlf": partial(office_tasks, language="ltlf")}
+    draws["declare"] = partial(office_tasks, language="declare")
+    for what in (what for what in draws if what in options.only):
+        survey = hk.survey(next(draws[what](random.Random(options.seed))))
+        yield Row(what, survey.steps, partial(plan_first, draws[what], survey.world))
+    for name in options.maps if "tokens" in options.only else ():
+        survey = hk.survey(name)
+        for kind, (where, (states, steps)) in product(options.kinds, SIZES.items()):
+            play = partial(plan_tokens_first, name, kind, states, steps, survey.world)
+            yield Row(f"{name} {kind} {where}", survey.steps, play)
+
+
+def describe(row: Row, tasks: list[dict]) -> str:
+    """Say how many tasks of a row are completed, with limits of 95 % (Clopper and Pearson's, over tasks)."""
+    share, took = mean_share([task["success"] for task in tasks]), [1000 * task["seconds"] for task in tasks]
+    limits = f"({share.low or 0:.4f} to {share.high or 1:.4f})"
+    counted = f"{row.name:28} {len(tasks):6,} tasks  success {share.value:.4f} {limits}"
+    planning = f"planning {np.mean(took):.0f} ms (median {np.median(took):.0f})"
+    return f"{counted}  steps of the world {row.survey:6,}  {planning}"
 
 
 def main() -> None:
@@ -293,27 +306,36 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=["machines", "ltlf", "declare", "tokens"])
     parser.add_argument("--maps", nargs="*", default=[*MAPS])
     parser.add_argument("--kinds", nargs="*", default=KINDS, help="of automata")
-    parser.add_argument("--seconds", type=float, default=np.inf, help="of CPU for each row")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="of CPU in all")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--out", type=Path, default=None, help="a file of lines, which is continued")
     options = parser.parse_args()
-    rows = []
-    for what in ("machines", "ltlf", "declare"):
-        if what in options.only:
-            rng = random.Random(options.seed)
-            tasks = team_tasks(rng) if what == "machines" else office_tasks(rng, what)
-            survey = hk.survey(first := next(tasks))
-            plan(first, survey.world, 1)  # compiles
-            rows.append(measure(what, plan_each(tasks, survey.world, 20), options.tasks, options.seconds, survey.steps))
-    for name in options.maps if "tokens" in options.only else ():
-        survey = hk.survey(name)
-        for kind, (where, (states, steps)) in product(options.kinds, SIZES.items()):
-            teams = token_machines(random.Random(options.seed), name, kind, states)
-            plan_tokens(name, next(teams), survey.world, steps)  # compiles
-            plans = plan_all_tokens(teams, name, survey.world, steps)
-            rows.append(measure(f"{name} {kind} {where}", plans, options.tasks, options.seconds, survey.steps))
-    if options.out is not None:
-        options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    rows, begin = [*list_rows(options)], time.process_time()
+    tasks: dict[str, list[dict]] = {row.name: [] for row in rows}
+    if options.out is not None and options.out.exists():
+        for line in map(json.loads, options.out.read_text(encoding="utf-8").splitlines()):
+            if line["seed"] == options.seed and line["row"] in tasks:
+                tasks[line["row"]].append(line)
+    fresh = {row.name[:5] for row in rows}  # in this process: the first task of a kind compiles
+    while time.process_time() - begin < options.seconds:
+        left = [row for row in rows if len(tasks[row.name]) < options.tasks]
+        if not left:
+            break
+        row = min(left, key=lambda row: sum(task["seconds"] for task in tasks[row.name]))
+        number = len(tasks[row.name])
+        stream = partial(random.Random, f"{options.seed} {row.name} {number}")
+        if row.name[:5] in fresh:
+            row.play(stream())
+            fresh.remove(row.name[:5])
+        success, seconds = row.play(stream())
+        line = {"row": row.name, "seed": options.seed, "number": number, "success": success, "seconds": seconds}
+        tasks[row.name].append(line)
+        if options.out is not None:
+            with options.out.open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps(line) + "\n")
+    for row in rows:
+        if tasks[row.name]:
+            print(describe(row, tasks[row.name]))
 
 
 if __name__ == "__main__":

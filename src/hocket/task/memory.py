@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from hocket.machine.decomposition import enumerate_states
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Option
-from hocket.task.gates import reached_with
 from hocket.task.task import Task
 
 MOST_OPTIONS = 10_000_000  # agents times cells, beyond which none are derived
@@ -66,13 +65,28 @@ def latched_events(machine: RewardMachine, order: Mapping[str, int]) -> dict[str
     """
     if len(machine.events) > MOST_EVENTS:
         return {}
-    latches = {}
-    for event in sorted((event for event in machine.events if event in order), key=order.__getitem__):
-        reached = reached_with(machine, False, (event,))
-        after = np.array([(state, True) in reached for state in machine.states], np.bool_)
-        if after.any() and not any(happened and (state, False) in reached for state, happened in reached):
-            latches[event] = after
-    return latches
+    events = sorted((event for event in machine.events if event in order), key=order.__getitem__)
+    happened = {event: 1 << number for number, event in enumerate(events)}
+    absent = {event: bit << len(events) for event, bit in happened.items()}
+    told = {machine.initial: sum(absent.values())}  # bits: an event has happened on a trace, or has not on a trace
+    passed, waiting = dict[str, int](), [machine.initial]
+    for state in waiting:  # grows while it is read
+        if passed.get(state) == (bits := told[state]):
+            continue
+        passed[state] = bits
+        for event, target in machine.moves.get(state, {}).items():
+            after = (bits | happened.get(event, 0)) & ~absent.get(event, 0)
+            if (known := told.get(target, 0)) | after != known:
+                told[target] = known | after
+                waiting.append(target)
+    ever = unclear = 0
+    for bits in told.values():
+        ever, unclear = ever | bits, unclear | bits & bits >> len(events)
+    return {
+        event: np.array([told.get(state, 0) & bit > 0 for state in machine.states], np.bool_)
+        for event, bit in happened.items()
+        if ever & bit and not unclear & bit
+    }
 
 
 def derived_memory(machine: RewardMachine, order: Mapping[str, int]) -> tuple[str, ...]:

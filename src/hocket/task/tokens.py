@@ -155,21 +155,21 @@ def _with_doors(machine: RewardMachine, agent: str, buttons: list[str], everyone
     moves: dict[tuple[str, str], str] = {}
     every = product(("", "{}", "+{}"), repeat=len(buttons))
     possible = {doors for doors in every if doors.count("+{}") <= 1 and doors.count("{}") < len(everyone)}
-    for doors in sorted(possible):
-
-        def named(state: str, doors: tuple[str, ...] = doors) -> str:
-            told = [door.format(button) for door, button in zip(doors, buttons, strict=True) if door]
-            return " ".join([state, *told])
-
+    suffix = {
+        doors: "".join(f" {door.format(button)}" for door, button in zip(doors, buttons, strict=True) if door)
+        for doors in sorted(possible)
+    }
+    for doors, told in suffix.items():
         for (state, event), target in machine.transitions.items():
-            moves[named(state), event] = named(target)
-        for state, (number, button), other in product(machine.states, enumerate(buttons), everyone):
+            moves[state + told, event] = target + told
+        for (number, button), other in product(enumerate(buttons), everyone):
             held, does = ("+{}" if other == agent else "{}"), "leaves" if doors[number] else "opens"
-            after = (*doors[:number], "" if doors[number] else held, *doors[number + 1 :])
-            if doors[number] in ("", held) and after in possible:
-                moves[named(state), f"{other} {does} {button}"] = named(state, after)
+            after = suffix.get((*doors[:number], "" if doors[number] else held, *doors[number + 1 :]))
+            if doors[number] in ("", held) and after is not None:
+                for state in machine.states:
+                    moves[state + told, f"{other} {does} {button}"] = state + after
         for state in machine.final:
-            moves[named(state), OVER] = named(OVER)
+            moves[state + told, OVER] = OVER + told
     final = {target for (_, event), target in moves.items() if event == OVER}
     whole = RewardMachine(initial=machine.initial, transitions=moves, final=final)
     return project(whole, {event for _, event in moves} - {OVER})

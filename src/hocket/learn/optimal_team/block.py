@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError, TaskError
+from hocket.graphs import can_reach, make_graph
 from hocket.learn.learner import Arrays, Player, Shapes
 from hocket.learn.moves import list_moves
 from hocket.learn.optimal_team import OptimalTeamSettings, kernel
@@ -24,6 +26,7 @@ from hocket.task.teamwork.play import Ints, TeamMoves, play_team
 MOST_JOINT_STATES = 8_000_000
 MOST_JOINT_ACTIONS = 5**6
 MOST_SWEEPS = 10_000
+MOST_LISTED = 50_000_000  # joint actions in all joint states, of which it is listed where they lead
 
 
 def find_space(tables: Tables) -> JointSpace:
@@ -48,8 +51,10 @@ def list_shapes(tables: Tables) -> Shapes:
 
 
 def extra_bytes(tables: Tables) -> int:
-    """Count the bytes of expected steps and of where steps settle."""
-    return find_space(tables).states * 24
+    """Count the bytes of expected steps and of where joint actions lead."""
+    space = find_space(tables)
+    actions: int = len(ACTIONS) ** len(space.cells)
+    return space.states * 24 + 8 * min(space.states * actions, MOST_LISTED)
 
 
 class OptimalTeamBlock:
@@ -60,7 +65,7 @@ class OptimalTeamBlock:
 
     def begin_with(self, world: WorldModel) -> None:
         """Plan with what was learnt of the map: a move that nobody has tried leads nowhere."""
-        self.space = self.space._replace(end=_known_ends(self.space, world))
+        self.space = replace(self.space, end=_known_ends(self.space, world))
 
     def train(self, begin: int, steps: int) -> None:
         self.arrays(0)  # which are planned once: there is nothing to learn
@@ -94,31 +99,92 @@ def solve_jointly(
     Where a task has rewards: the largest discounted return. Joint states are looked at in the reverse order of how
     soon they can be reached, which is about that of how far they are from the end.
     """
+    tables = space.tables
+    scale = (float(np.abs(space.paid).max(initial=0.0)) or 1.0) if tables.has_rewards else 1.0
+    model, room = _joint_model(space, scale, discount), _joint_buffers(space)
+    is_done = np.repeat(tables.team_final, space.place(-1))
+    value = np.where(is_done | tables.has_rewards, 0.0, float(most_steps))
+    action = np.zeros(space.states, np.float32)
+    if model.aside or tables.has_rewards or not _count_steps(space, model, room, value, action):
+        order = reachable_states(space)[::-1]
+        order = np.ascontiguousarray(order[~is_done[order]])
+        for _ in range(MOST_SWEEPS):
+            if kernel.improve(order, model, value, action, float(most_steps), room) <= tolerance:
+                break
+    return -scale * value if tables.has_rewards else value, action
+
+
+def _joint_model(space: JointSpace, scale: float, discount: float) -> kernel.JointModel:
+    """Lay out joint states for kernels: agents side by side, those with fewer cells padded."""
+    tables, agents = space.tables, range(len(space.cells))
+    end = np.zeros((len(agents), space.sizes[0], max(space.sizes[1:]), len(ACTIONS)), np.int64)
+    kind, landing, cell = np.zeros((3, *end.shape[::2]), np.int64)
+    for agent, (size, cells) in enumerate(zip(space.sizes[1:], space.cells, strict=True)):
+        end[agent, :, : space.end[agent].shape[1]] = space.end[agent]
+        kind[agent, :size], landing[agent, :size] = space.kinds[agent], np.arange(size) % len(cells)
+        cell[agent, :size] = cells[landing[agent, :size]]
+    straight, aside, _ = outcome_chances(tables.slip)
+    return kernel.JointModel(
+        size=np.array(space.sizes[1:]),
+        end=end,
+        kinds=np.array([int(kinds.max()) + 1 for kinds in space.kinds]),
+        kind=kind,
+        landing=landing,
+        settled=space.settled.astype(np.int64),
+        cost=-space.paid / scale if tables.has_rewards else np.zeros(0),
+        discount=discount,
+        straight=straight,
+        aside=aside,
+        body_rule=tables.body_rule,
+        body=tables.body,
+        cell=cell,
+    )
+
+
+def _joint_buffers(space: JointSpace) -> kernel.JointBuffers:
     agents = len(space.cells)
-    straight, aside, _ = outcome_chances(space.tables.slip)
-    end = np.zeros((agents, space.sizes[0], max(space.sizes[1:]), len(ACTIONS)), np.int64)
-    for agent, ends in enumerate(space.end):
-        end[agent, :, : ends.shape[1]] = ends
-    everything, bodies = np.arange(space.states), (space.tables.body_rule, space.tables.body)
-    cell = np.zeros(end.shape[::2], np.int64)
-    for agent, cells in enumerate(space.cells):
-        cell[agent, : space.sizes[agent + 1]] = np.resize(cells, space.sizes[agent + 1])
-    has_rewards, scale = space.tables.has_rewards, float(np.abs(space.paid).max(initial=0.0)) or 1.0
-    cost = -space.paid[space.situation(everything)] / scale if has_rewards else np.zeros(0)
-    worth = (space.settle(everything).astype(np.int32), cost, discount)
-    model = kernel.JointModel(np.array(space.sizes[1:]), end, *worth, straight, aside, *bodies, cell)
-    value = np.full(space.states, 0.0 if has_rewards else float(most_steps))
-    action, is_done = np.zeros(space.states, np.float32), space.tables.team_final[space.team_state(everything)]
-    value[is_done] = 0.0
-    order = reachable_states(space)[::-1]
-    order = np.ascontiguousarray(order[~is_done[order]])
-    place, before, after = np.zeros((3, agents), np.int64)
+    landing, kind, goal = np.zeros((3, agents, len(ACTIONS)), np.int64)
+    reached, situation = np.zeros((2, len(ACTIONS) ** agents), np.int64)
+    before, after = np.zeros((2, agents), np.int64)
     held, claim = np.full(agents, -1, np.int64), np.zeros(len(space.tables.body), np.int64)
-    room = kernel.JointBuffers(place, np.zeros(len(ACTIONS) ** agents), before, after, held, claim)
-    for _ in range(MOST_SWEEPS):
-        if kernel.improve(order, model, value, action, float(most_steps), room) <= tolerance:
-            break
-    return -scale * value if has_rewards else value, action
+    return kernel.JointBuffers(
+        landing, kind, goal, reached, situation, np.zeros(len(reached)), before, after, held, claim
+    )
+
+
+def _count_steps(
+    space: JointSpace,
+    model: kernel.JointModel,
+    room: kernel.JointBuffers,
+    value: NDArray[np.float64],
+    action: NDArray[np.float32],
+) -> bool:
+    """Fill in the fewest steps where nobody slips; return False, and nothing, if there are too many joint actions."""
+    size = min(space.states + kernel.ENDS, MOST_LISTED // len(room.block))
+    order, place = np.empty(size, np.int64), np.full(space.states, -1, np.int32)
+    following = np.empty((size, len(room.block)), np.int32)
+    end = np.where(space.tables.team_final, 0, np.where(_may_end(space.tables), -1, 1)).astype(np.int32)
+    starts = np.unique(space.starts)
+    starts = starts[end[space.team_state(starts)] < 0]
+    count = kernel.ENDS + len(starts)
+    if count > size:
+        return False
+    order[: kernel.ENDS], order[kernel.ENDS : count], place[starts] = 0, starts, np.arange(kernel.ENDS, count)
+    count = kernel.explore(order, count, place, following, end, model, room)
+    if count == kernel.FULL:
+        return False
+    first, leading = np.zeros(count + 2, np.int64), np.empty(count * len(room.block), np.int32)
+    queue, steps = np.empty((2, count), np.int32)
+    most = float(value.max(initial=0.0))
+    kernel.count_back(order[:count], following[:count], first, leading, queue, steps, value, action, most, room)
+    return True
+
+
+def _may_end(tables: Tables) -> NDArray[np.bool_]:
+    """Flag the team states from which some events lead to the end: [V]."""
+    source, label = (part.astype(np.int32) for part in np.nonzero(tables.team_next >= 0))
+    graph, _ = make_graph(len(tables.team_next), source, label, tables.team_next[source, label])
+    return can_reach(graph, tables.team_final)
 
 
 class JointPolicy:

@@ -1,7 +1,7 @@
-"""Value iteration over joint states: the least expected costs, all joint actions of a state at once.
+"""Planning over joint states: the least expected costs, all joint actions of a state at once.
 
 A step costs 1 until the task is done. Where a task has rewards, a step costs what it pays, with its sign changed, and
-later costs are discounted.
+later costs are discounted. Where nobody slips, the fewest steps are counted back from the end.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from hocket.task.bodies import NO_BODIES
 
 ACTIONS, TURNS = u64(5), u64(4)
 STAY = 4
+ENDS = 2  # places that stand for all joint states in which the task is done, and in which it can never be done
+FULL = -1  # in place of a number of joint states, of which there are more than there is room for
 
 Ints = NDArray[np.int64]
+Words = NDArray[np.int32]
 Doubles = NDArray[np.float64]
 
 
@@ -28,20 +31,27 @@ class JointModel(NamedTuple):
 
     size: Ints  # [N] arrivals of each agent
     end: Ints  # [N, V, S, A] the arrival to which an action leads if it does not slip
-    settled: NDArray[np.int32]  # [joint states] the joint state in which a step settles
-    cost: Doubles  # [joint states] of a step before it settles there; [0]: every step costs 1
+    kinds: Ints  # [N] how many kinds of steps an agent has
+    kind: Ints  # [N, arrivals] which of them an arrival is
+    landing: Ints  # [N, arrivals] the arrival that stands for its cell between steps
+    settled: Ints  # [V x kinds of the first agent x ...] the team state in which a step settles
+    cost: Doubles  # [likewise] of the step; [0]: every step costs 1
     discount: float
     straight: float  # chance that a move does not slip
     aside: float  # chance that it slips to a given side
     body_rule: int  # of `hocket.task.bodies`
-    body: NDArray[np.int32]  # [cells of the map], or nothing
+    body: Words  # [cells of the map], or nothing
     cell: Ints  # [N, arrivals] the cell on the map
 
 
 class JointBuffers(NamedTuple):
     """Room for what is worked out within a joint state."""
 
-    place: Ints  # [N] the agents' cells, by their places in `JointModel`
+    landing: Ints  # [N, A] what an agent's action adds to the number of the joint state that is reached ...
+    kind: Ints  # [N, A] ... and to that of the situation in which the step settles
+    goal: Ints  # [N, A] the cell on the map to which it leads
+    reached: Ints  # [A ** N] the joint state to which a joint action leads
+    situation: Ints  # [A ** N] and the situation
     block: Doubles  # [A ** N] what joint actions are worth
     before: Ints  # [N] the agents' cells on the map ...
     after: Ints  # [N] ... and where they go
@@ -50,36 +60,40 @@ class JointBuffers(NamedTuple):
 
 
 @inlined
-def gather(state: np.int64, model: JointModel, value: Doubles, room: JointBuffers) -> None:
-    """Look up what every joint action is worth if nobody slips."""
-    agents, place = len(model.size), room.place
-    rest = state
+def follow(state: np.int64, model: JointModel, room: JointBuffers) -> None:
+    """Find the joint state to which every joint action leads if nobody slips."""
+    agents, team, factor, kinds = len(model.size), np.int64(state), np.int64(1), np.int64(1)
+    for index in range(agents):
+        team //= model.size[index]
+    rest = np.int64(state)
     for index in range(agents):
         agent = agents - 1 - index
-        place[agent] = rest % model.size[agent]
+        place = rest % model.size[agent]
         rest //= model.size[agent]
-    for joint in range(len(room.block)):
+        room.before[agent] = model.cell[agent, place]
+        for action in range(ACTIONS):
+            end = model.end[agent, team, place, action]
+            room.goal[agent, action] = model.cell[agent, end]
+            room.landing[agent, action] = factor * model.landing[agent, end]
+            room.kind[agent, action] = kinds * model.kind[agent, end]
+        factor, kinds = factor * model.size[agent], kinds * model.kinds[agent]
+    for joint in range(len(room.reached)):
         if model.body_rule != NO_BODIES:
-            number = np.int64(joint)
+            number = u64(joint)
             for index in range(agents):
                 agent = agents - 1 - index
-                room.before[agent] = model.cell[agent, place[agent]]
-                room.after[agent] = model.cell[agent, model.end[agent, rest, place[agent], number % 5]]
-                number //= 5
+                room.after[agent] = room.goal[agent, number % ACTIONS]
+                number //= ACTIONS
             hold_apart(model.body_rule, model.body, room.before, room.after, room.held, room.claim)
-        number, reached, factor = np.int64(joint), np.int64(0), np.int64(1)
+        number, cells, situation = u64(joint), np.int64(0), team * kinds
         for index in range(agents):
-            agent = agents - 1 - index
-            end = model.end[agent, rest, place[agent], number % 5]
+            agent, action = agents - 1 - index, number % ACTIONS
             if model.body_rule != NO_BODIES and room.after[agent] == room.before[agent]:
-                end = model.end[agent, rest, place[agent], STAY]
-            reached += end * factor
-            factor *= model.size[agent]
-            number //= 5
-        reached += rest * factor
-        room.block[joint] = value[model.settled[reached]]
-        if len(model.cost) > 0:
-            room.block[joint] = model.cost[reached] + model.discount * room.block[joint]
+                action = u64(STAY)
+            cells += room.landing[agent, action]
+            situation += room.kind[agent, action]
+            number //= ACTIONS
+        room.reached[joint], room.situation[joint] = model.settled[situation] * factor + cells, situation
 
 
 @inlined
@@ -111,14 +125,97 @@ def improve(
     change, block = 0.0, room.block
     for place in range(len(order)):
         state = order[place]
-        gather(state, model, value, room)
+        follow(state, model, room)
+        for joint in range(len(block)):
+            block[joint] = value[room.reached[joint]]
+            if len(model.cost) > 0:
+                block[joint] = model.cost[room.situation[joint]] + model.discount * block[joint]
         if model.aside > 0:
             slip(model, block)
-        best, least = 0, block[0]
-        for joint in range(len(block)):
-            if block[joint] < least - 1e-9:
-                best, least = joint, block[joint]
-        cost = least if len(model.cost) > 0 else min(1.0 + least, most)
+        best = cheapest(block)
+        cost = block[best] if len(model.cost) > 0 else min(1.0 + block[best], most)
         change = max(change, abs(cost - value[state]) / max(abs(cost), 1.0))
         value[state], action[state] = cost, best
     return change
+
+
+@inlined
+def cheapest(block: Doubles) -> int:
+    """Find the first joint action that costs the least."""
+    best, least = 0, block[0]
+    for joint in range(len(block)):
+        if block[joint] < least - 1e-9:
+            best, least = joint, block[joint]
+    return best
+
+
+@kernel
+def explore(
+    order: Ints,  # [room for joint states] out: those that can be reached, after the `ENDS`
+    count: int,  # how many are there already: the `ENDS`, and those in which the team may start
+    place: Words,  # [joint states] in `order`; -1: not reached yet
+    following: Words,  # [room for joint states, A ** N] out: the places to which joint actions lead
+    end: Words,  # [V] the place that stands for all joint states of a team state; -1: each has its own
+    model: JointModel,
+    room: JointBuffers,
+) -> int:
+    """List the joint states that can be reached if nobody slips, and what follows each; return how many there are."""
+    each = len(place) // len(end)
+    here = ENDS
+    while here < count:
+        follow(order[here], model, room)
+        for joint in range(len(room.reached)):
+            state = room.reached[joint]
+            if place[state] < 0:
+                if end[state // each] >= 0:
+                    place[state] = end[state // each]
+                elif count == len(order):
+                    return FULL
+                else:
+                    place[state], order[count] = count, state
+                    count += 1
+            following[here, joint] = place[state]
+        here += 1
+    return count
+
+
+@kernel
+def count_back(
+    order: Ints,  # [joint states that can be reached] as `explore` lists them
+    following: Words,  # [likewise, A ** N]
+    first: Ints,  # [likewise, + 2] zeros: where those begin that lead to a place ...
+    leading: Words,  # ... in this list of places
+    queue: Words,  # [likewise] room
+    steps: Words,  # [likewise] room
+    value: Doubles,  # [all joint states] out: the fewest steps; beforehand the most
+    action: NDArray[np.float32],  # [all joint states] out: the best joint action
+    most: float,
+    room: JointBuffers,
+) -> None:
+    """Count the steps of each joint state from the end; where it cannot be reached, they stay the most."""
+    for here in range(ENDS, len(order)):
+        for joint in range(following.shape[1]):
+            first[following[here, joint] + 2] += 1
+    for here in range(len(order)):
+        first[here + 2] += first[here + 1]
+        steps[here] = -1
+    for here in range(ENDS, len(order)):
+        for joint in range(following.shape[1]):
+            to = following[here, joint] + 1
+            leading[first[to]] = here
+            first[to] += 1
+    queue[0], steps[0], known = 0, 0, 1
+    for turn in range(len(order)):
+        if turn < known:
+            here = queue[turn]
+            for index in range(first[here], first[here + 1]):
+                before = leading[index]
+                if steps[before] < 0:
+                    steps[before] = steps[here] + 1
+                    value[order[before]] = min(value[order[before]], steps[before])
+                    queue[known], known = before, known + 1
+    for here in range(ENDS, len(order)):
+        for joint in range(following.shape[1]):
+            to = following[here, joint]
+            room.block[joint] = value[order[to]] if to >= ENDS else most * to
+        action[order[here]] = cheapest(room.block)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,8 @@ MOST_SITUATIONS = 2_000_000  # joint kinds of steps times team states, in which 
 Ints = NDArray[np.int64]
 
 
-class JointSpace(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class JointSpace:
     """Joint states as numbers: team state first, then the cell of each agent, of those that it can get to.
 
     In a step, between moving and settling, the arrival of each agent stands in place of its cell.
@@ -31,9 +33,26 @@ class JointSpace(NamedTuple):
     cells: list[Ints]  # [agent] its cells
     end: list[Ints]  # [agent][team state, cell, action] the arrival if it does not slip, by places in `cells`
     kinds: list[Ints]  # [agent][arrival] of each
-    settled: Ints  # [V x kinds of the first agent x ...] the team state in which a step settles
-    paid: NDArray[np.float64]  # [likewise] what the step pays the team, where a task has rewards
     starts: Ints  # that the team may begin in
+
+    @property
+    def settled(self) -> Ints:
+        """The team state in which a step settles: [V x kinds of the first agent x ...]."""
+        return self._outcomes[0]
+
+    @property
+    def paid(self) -> NDArray[np.float64]:
+        """What the step pays the team, where a task has rewards: likewise."""
+        return self._outcomes[1]
+
+    @cached_property
+    def _outcomes(self) -> tuple[Ints, NDArray[np.float64]]:
+        """Settle a step in every team state and joint kind of steps: the team state after it, and what it pays."""
+        shape = (self.sizes[0], *(int(kind.max()) + 1 for kind in self.kinds))
+        team, *kind = np.unravel_index(np.arange(prod(shape)), shape)
+        states = self.tables.team_class[:, team].T.astype(np.int64)
+        settled = settle(self.tables, np.stack(kind, axis=1), states, team)
+        return settled.team, settled.reward.sum(axis=1)
 
     @property
     def states(self) -> int:
@@ -96,7 +115,7 @@ def joint_space(tables: Tables, most_states: int = MOST_JOINT_STATES) -> JointSp
         end.append(place[reached] + past[:, None])
         first, last = tables.first_start[agent : agent + 2]
         starts = (starts[:, None] * sizes[agent + 1] + place[tables.start_cell[first:last]]).ravel()
-    return JointSpace(tables, sizes, cells, end, kinds, *_settle_all(tables, kinds), starts)
+    return JointSpace(tables, sizes, cells, end, kinds, starts)
 
 
 def _reachable(tables: Tables, agent: int) -> Ints:
@@ -104,15 +123,6 @@ def _reachable(tables: Tables, agent: int) -> Ints:
     ends = tables.next_cell[tables.world[agent]][np.unique(tables.dynamics[agent]), :, :, 0]  # [D, S, A]
     starts = tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]]
     return np.flatnonzero(flood(tables.cells, starts, lambda front: ends[:, front]))
-
-
-def _settle_all(tables: Tables, kinds: list[Ints]) -> tuple[Ints, NDArray[np.float64]]:
-    """Settle a step in every team state and joint kind of steps: the team state after it, and what it pays."""
-    shape = (len(tables.team_next), *(int(kind.max()) + 1 for kind in kinds))
-    team, *kind = np.unravel_index(np.arange(prod(shape)), shape)
-    states = tables.team_class[:, team].T.astype(np.int64)
-    settled = settle(tables, np.stack(kind, axis=1), states, team)
-    return settled.team, settled.reward.sum(axis=1)
 
 
 def fewest_steps(space: JointSpace) -> int | None:
