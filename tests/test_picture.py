@@ -19,8 +19,7 @@ from hocket.cli.main import run
 from hocket.draw import graphviz as drawing
 from hocket.draw.geometry import parts, rectangles
 from hocket.draw.layout import ASPECT, GAP, arrange
-from hocket.draw.marks import hatching
-from hocket.draw.task_picture import FEW_AGENTS, draw_task
+from hocket.draw.task_picture import FEW_AGENTS, draw_task, hatching
 from hocket.draw.task_scene import scene_of
 from hocket.machine.composition import Composition
 from hocket.task.agents import Agent, Gate

@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from hocket.draw.boxes import boxes_of, close_all, is_closed_box, label_in
-from hocket.draw.dark import adapt
 from hocket.draw.layout import Frame, Pair, arrange
-from hocket.draw.palette import FLOOR, Style, choose_styles
+from hocket.draw.palette import FLOOR, Style, adapt, choose_styles
 from hocket.errors import FormatError, HocketError, MachineError
 from hocket.files import write_whole
 from hocket.machine.parts import INSIDE
@@ -80,17 +79,6 @@ class Panel(NamedTuple):
     size: Pair
 
 
-class Drawing(NamedTuple):
-    """A machine as the elements of an SVG, without ids, so that it can be on a page more than once.
-
-    The group of a state has its number as `data-state`, that of an edge the numbers of two states as `data-edge`.
-    """
-
-    elements: str
-    view_box: str
-    size: Pair
-
-
 class MachineLayout(NamedTuple):
     """Where Graphviz puts the states and edges of a machine, right and down from the upper left corner, in points."""
 
@@ -145,8 +133,12 @@ def machine_svg(
     return adapt(_picture(machines, ".svg", before, events, support)[0].decode())
 
 
-def embedded_machine(machine: RewardMachine, events: Iterable[str]) -> Drawing:
-    """Draw a machine without a title for a page."""
+def embedded_machine(machine: RewardMachine, events: Iterable[str]) -> tuple[str, str, Pair]:
+    """Draw a machine without a title for a page: the elements of an SVG, its view box and its size.
+
+    There are no ids, so that it can be on a page more than once: the group of a state has its number as `data-state`,
+    that of an edge the numbers of two states as `data-edge`.
+    """
     svg, marks = _picture({"": machine}, ".svg", events=events)
     root, known = ElementTree.fromstring(svg), {mark.name: mark.data for mark in marks}
     graph = root[0]
@@ -158,7 +150,7 @@ def embedded_machine(machine: RewardMachine, events: Iterable[str]) -> Drawing:
         data = known.get(element.get("id", ""), {})
         element.attrib = {key: value for key, value in element.attrib.items() if key not in NOT_EMBEDDED} | {**data}
     width, height = (float(root.attrib[side].removesuffix("pt")) for side in ("width", "height"))
-    return Drawing(ElementTree.tostring(graph, encoding="unicode"), root.attrib["viewBox"], (width, height))
+    return ElementTree.tostring(graph, encoding="unicode"), root.attrib["viewBox"], (width, height)
 
 
 def place_machine(machine: RewardMachine) -> MachineLayout:
@@ -178,16 +170,13 @@ def place_machine(machine: RewardMachine) -> MachineLayout:
             elif "data-edge" in mark.data:
                 source, target = map(int, mark.data["data-edge"].split("-"))
                 edge = graph.get_edge(*mark.ends, mark.name).attr
-                edges[source, target] = _route(edge["pos"], edge["lp"], height)
+                (right, up), *_ = _points(edge["lp"])
+                tip, *along = [
+                    (x, height - y) for x, y in _points(edge["pos"])
+                ]  # a curve begins with its arrow's point
+                is_back = not edge["pos"].startswith("e")  # it leads back
+                edges[source, target] = Route(along[::-1] if is_back else along, tip, (right, height - up))
     return MachineLayout((width, height), states, edges)
-
-
-def _route(curve: str, label: str, height: float) -> Route:
-    """Read Graphviz's form of a curve, which begins with the point of its arrow; one that leads back begins with s."""
-    points = [(x, height - y) for x, y in _points(curve)]
-    (x, y), tip = _points(label)[0], points[0]
-    along = points[1:] if curve.startswith("e") else points[:0:-1]
-    return Route(along, tip, (x, height - y))
 
 
 def _points(text: str) -> list[Pair]:
@@ -230,8 +219,10 @@ def _picture(
         panels = [*before, *(_lay_out(title, marks) for title, marks in zip(machines, contents, strict=True))]
         content = _render(panels, len(before), form)
     marks = [mark for panel in panels for mark in panel.marks]
-    if form == ".svg":
-        content = _with_tooltips(content, marks)
+    if form == ".svg":  # tooltips take the place of Graphviz's own titles, which are made of our names for marks
+        tooltips = {mark.name: f"<title>{_xml(mark.tooltip)}</title>\n" for mark in marks if mark.tooltip}
+        titles = r'(<g id="([^"]*)" [^>]*>\n)<title>.*?</title>\n'
+        content = re.sub(titles, lambda match: match[1] + tooltips.get(match[2], ""), content.decode()).encode()
     if form == ".pdf":
         content = re.sub(rb"(?<=CreationDate \(D:)\d{14}", b"20000101000000", content)
     return content, marks
@@ -434,13 +425,6 @@ def _graph(marks: Iterable[Mark], settings: Mapping[str, str]) -> Any:  # noqa: 
         else:
             graph.add_node(mark.name, id=mark.name, **mark.attributes)
     return graph
-
-
-def _with_tooltips(svg: bytes, marks: Iterable[Mark]) -> bytes:
-    """Put tooltips where Graphviz has its own titles, which are made of our names for marks."""
-    tooltips = {mark.name: f"<title>{_xml(mark.tooltip)}</title>\n" for mark in marks if mark.tooltip}
-    titles = r'(<g id="([^"]*)" [^>]*>\n)<title>.*?</title>\n'
-    return re.sub(titles, lambda match: match[1] + tooltips.get(match[2], ""), svg.decode()).encode()
 
 
 @contextmanager

@@ -125,23 +125,22 @@ def _shape(shape: Shape, unit: float, **look: str) -> Html:
     return tag("rect", x=shape.left * unit, y=shape.top * unit, width=width, height=height, **look)
 
 
-def _tag_shapes(scene: Scene) -> Iterator[tuple[Area, Shape]]:
-    """Find where tags are written: on a map of cells, the largest visible rectangle, if possible without an agent."""
-    for area in scene.painted:
-        if area.tag and area.shapes and not scene.has_cells:
-            yield area, area.shapes[0]
-        elif area.tag and (cells := scene.visible[area]):
-            free = cells.difference(scene.opening.cells.values())
-            shapes = rectangles(free or cells, scene.columns)
-            yield area, max(shapes, key=lambda shape: shape.width * shape.height)
-
-
 def area_tags(scene: Scene) -> Iterator[tuple[str, float, float, float]]:
-    """Tell what is written on areas: the text, the middle of it, and the size of its letters."""
+    """Tell what is written on areas: the text, the middle of it, and the size of its letters.
+
+    On a map of cells they are in the largest visible rectangle, if possible without an agent.
+    """
     unit = unit_of(scene)
-    for area, shape in _tag_shapes(scene):
-        (x, y), side = shape.middle, min(shape.width, shape.height) * unit
-        yield _short(area.tag), x * unit, y * unit, max(min(side, unit if unit > 8 else LONGEST_SIDE / 16) * 0.4, 5)
+    for area in scene.painted:
+        shapes = area.shapes[:1]
+        if scene.has_cells:
+            cells = scene.visible[area]
+            free = cells.difference(scene.opening.cells.values())
+            shapes = tuple(rectangles(free or cells, scene.columns))
+        if area.tag and shapes:
+            shape = max(shapes, key=lambda shape: shape.width * shape.height)
+            (x, y), side = shape.middle, min(shape.width, shape.height) * unit
+            yield _short(area.tag), x * unit, y * unit, max(min(side, unit if unit > 8 else LONGEST_SIDE / 16) * 0.4, 5)
 
 
 def _short(text: str) -> str:
@@ -189,20 +188,18 @@ def is_drawable(machine: RewardMachine) -> bool:
 
 def machine_svg(machine: RewardMachine, events: Iterable[str], label: str) -> tuple[Html, float]:
     """Draw a machine, and say how wide it is; scripts find states and edges by their numbers."""
-    drawing = embedded_machine(machine, events)
-    width, height = drawing.size
-    look = {"class_": "machine", "viewBox": drawing.view_box, "role": "img", "aria_label": label}
-    return tag("svg", Html(drawing.elements), width=width, height=height, **look), width
+    elements, view_box, (width, height) = embedded_machine(machine, events)
+    look = {"class_": "machine", "viewBox": view_box, "role": "img", "aria_label": label}
+    return tag("svg", Html(elements), width=width, height=height, **look), width
 
 
 def legend(scene: Scene) -> Html:
     """List the areas of a map."""
-    items = [_entry(area) for area in scene.areas if area.names]
+    items = []
+    for area in scene.areas:
+        is_round = any(shape.is_disc for shape in area.shapes)
+        look = {"class_": "swatch" + (" disc-shaped" if is_round else ""), "style": f"--color:{area.color}"}
+        note = tag("small", "; ".join(area.notes)) if area.gates else ""
+        if area.names:
+            items.append(tag("li", tag("span", _short(area.tag), **look), tag("span", area.name, note)))
     return tag("ul", *items, class_="legend") if items else Html("")
-
-
-def _entry(area: Area) -> Html:
-    is_round = any(shape.is_disc for shape in area.shapes)
-    look = {"class_": "swatch" + (" disc-shaped" if is_round else ""), "style": f"--color:{area.color}"}
-    note = tag("small", "; ".join(area.notes)) if area.gates else ""
-    return tag("li", tag("span", _short(area.tag), **look), tag("span", area.name, note))

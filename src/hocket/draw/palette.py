@@ -1,11 +1,11 @@
-"""Letters and colours: for the places of a map, for agents, and for events."""
+"""Letters and colours: for the places of a map, for agents, and for events; and colours of drawings on dark pages."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from string import ascii_lowercase, ascii_uppercase
 from types import MappingProxyType
 
@@ -26,6 +26,10 @@ AGENT_COLORS = tuple(LINE_COLORS.values())
 INK, WHITE, DOT, FLOOR, WALL = "#111111", "#ffffff", "#bbbbb4", "#f4f4f0", "#555555"
 SALT = 93308  # with which names of built-in tasks share few colours
 PALE = "#dddddd"  # of places that are too many to be named
+DARK_PAPER, DARK_INK = "#1c1f23", "#e9e7e2"  # on dark pages
+GREYS = {"#222222": DARK_INK, "#555555": "#b9b7b0", "#dddddd": "#3b4149", "#ffffff": DARK_PAPER}  # of charts, there
+READABLE = 5.0  # contrast of lines and their names with dark paper
+CLASS = "hocket-drawing"
 
 Style = tuple[str, str]  # colour and kind of line
 
@@ -44,21 +48,12 @@ def choose_letters(
     letters: dict[str, str] = {}
     taken = {"", *given.values()}
     for name in names:
-        free = (letter for letter in _candidates(name, name in regions) if letter not in taken)
-        letters[name] = given.get(name) or next(free, "")
+        initials = "".join(word[0] for word in name.split())  # which come first; then its other letters, then any
+        best = "".join(letter for letter in initials + name if letter.isascii() and letter.isalpha()) + ascii_lowercase
+        candidates = best.lower() + ascii_uppercase if name in regions else best.upper() + ascii_lowercase
+        letters[name] = given.get(name) or next((letter for letter in candidates if letter not in taken), "")
         taken.add(letters[name])
     return letters
-
-
-def _candidates(name: str, is_region: bool) -> Iterator[str]:
-    """List letters for a place, best first: the initials of its words, their other letters, then any."""
-    first, second = (ascii_lowercase, ascii_uppercase) if is_region else (ascii_uppercase, ascii_lowercase)
-    letters = [
-        letter for letter in (*(word[0] for word in name.split()), *name) if letter.isascii() and letter.isalpha()
-    ]
-    yield from (letter.lower() if is_region else letter.upper() for letter in letters)
-    yield from first
-    yield from second
 
 
 def color_number(name: str) -> int:
@@ -121,3 +116,57 @@ def agent_colors(agents: Iterable[str]) -> dict[str, str]:
         used = Counter(colors.values())
         colors[name] = min(turned, key=lambda color: used[color])
     return colors
+
+
+def adapt(svg: str) -> str:
+    """Make a drawing of machines follow the colour scheme of its page or, as an image, of its reader.
+
+    Letters that are bold stand on places, which keep their colours.
+    """
+    rules = {
+        '[fill="white"]': ("fill", "white", DARK_PAPER),
+        '[stroke="#d0d0d0"]': ("stroke", "#d0d0d0", "#4a5058"),
+        '[stroke="#333333"]': ("stroke", "#333333", DARK_INK),
+        'text[fill="#333333"]:not([font-weight])': ("fill", "#333333", DARK_INK),
+        '.edge polygon[fill="#333333"]': ("fill", "#333333", DARK_INK),
+        'text[fill="#666666"]': ("fill", "#666666", "#a8a69f"),
+        f'[fill="{FLOOR}"]': ("fill", FLOOR, "#2a2e34"),
+        f'[fill="{WALL}"]': ("fill", WALL, "#8d939c"),
+    }
+    for color in LINE_COLORS.values():
+        for part in ("fill", "stroke"):
+            rules[f'.edge [{part}="{color}"]'] = (part, color, lighten(color))
+    sheet = " ".join(
+        f".{CLASS} {selector} {{ {part}: light-dark({light}, {dark}) }}"
+        for selector, (part, light, dark) in rules.items()
+    )
+    begin, graph, rest = svg.partition("<g id=")
+    begin = begin.replace("<svg ", f'<svg class="{CLASS}" ', 1)
+    return f"{begin}<style>:root.{CLASS} {{ color-scheme: light dark }} {sheet}</style>\n{graph}{rest}"
+
+
+def adapt_chart(svg: str) -> str:
+    """Make a chart follow the colour scheme of the page that it stands in."""
+    dark = {**GREYS, **{color: lighten(color) for color in LINE_COLORS.values()}}
+    return re.sub(r"#[0-9a-f]{6}", lambda match: f"light-dark({match[0]}, {dark.get(match[0], match[0])})", svg)
+
+
+def lighten(color: str) -> str:
+    """Mix a colour with white until it can be read on dark paper.
+
+    >>> lighten("#002d5a"), lighten("#ffffff")
+    ('#7f96ac', '#ffffff')
+    """
+    channels = bytes.fromhex(color[1:])
+    for percent in range(0, 101, 5):
+        mixed = bytes(channel + (255 - channel) * percent // 100 for channel in channels)
+        if (_luminance(mixed) + 0.05) / (_luminance(bytes.fromhex(DARK_PAPER[1:])) + 0.05) >= READABLE:
+            break
+    return f"#{mixed.hex()}"
+
+
+def _luminance(color: bytes) -> float:
+    """Compute the relative luminance of a colour, as the Web Content Accessibility Guidelines define it."""
+    shares = [channel / 255 for channel in color]
+    red, green, blue = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

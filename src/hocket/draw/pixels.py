@@ -52,7 +52,10 @@ class Frames:
         """Draw where some agents are, given their machines' states; `driven` is the only one, if there is one."""
         moment = Moment(cells, states, driven)
         if self.mode == "ansi":
-            return self._write(moment, time)
+            said = [f"{name} in {state}" for name, state in list(states.items())[:LISTED]]
+            said += ["…"] if len(states) > LISTED else []
+            lines = [line.plain.rstrip() for line in TextMap(self.scene).draw(moment)]
+            return "\n".join([*lines, f"step {time:,}: {', '.join(said)}", ""])
         if self.mode is None:
             return None
         scene = self.scene
@@ -69,13 +72,6 @@ class Frames:
     def cell(self) -> int:
         """How many pixels a cell has in each direction."""
         return min(LARGEST_CELL, max(SMALLEST_CELL, WIDEST // max(self.scene.rows, self.scene.columns)))
-
-    def _write(self, moment: Moment, time: int) -> str:
-        assert moment.states is not None
-        states = [f"{name} in {state}" for name, state in list(moment.states.items())[:LISTED]]
-        states += ["…"] if len(moment.states) > LISTED else []
-        lines = [line.plain.rstrip() for line in TextMap(self.scene).draw(moment)]
-        return "\n".join([*lines, f"step {time:,}: {', '.join(states)}", ""])
 
     @cached_property
     def painter(self) -> MapPainter:

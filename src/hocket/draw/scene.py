@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -28,6 +28,7 @@ from hocket.task.gates import is_open
 
 FORMAT = "hocket scene 3"
 MOST_TEAM_STATES = 64  # of a composition, up to which the team's machine is shown
+MOST_GATES = 1_024  # of which it is kept when they are open
 MOST_LISTED = 6  # names in a line
 LONGEST_NAME = 24  # characters of a name in a line about a gate
 LONGEST_NUMBER = 3  # digits of an agent's number
@@ -74,10 +75,12 @@ class Area:
     @property
     def notes(self) -> list[str]:
         """Say to whom it is closed, and when, a line for each gate."""
-        until: dict[Gate, list[str]] = {}
+        until: dict[str, list[str]] = {}
         for agent, gate in self.gates:
-            until.setdefault(Gate.of(gate), []).append(_cut(agent))
-        return [f"closed to {listed(agents)} {_shortened(gate)}" for gate, agents in until.items()]
+            when = Gate.of(gate)
+            short = Gate(tuple(map(_cut, when.opens)), tuple(map(_cut, when.closes)), when.starts_open)
+            until.setdefault(str(short), []).append(_cut(agent))
+        return [f"closed to {listed(agents)} {when}" for when, agents in until.items()]
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,10 @@ class Scene:
         """
         split = world if isinstance(world, Decomposition) else world.decomposition
         verdict, *notes = split.explain().splitlines()
+        if isinstance(areas, Mapping):
+            shapes = {name: _shape_of(name, numbers) for name, numbers in areas.items()}
+            tags, colors = choose_letters(shapes), choose_colors(shapes)
+            areas = [Area((shape,), colors[name], (name,), tags[name]) for name, shape in shapes.items()]
         return cls(
             task,
             width,
@@ -154,7 +161,7 @@ class Scene:
             dict(split.machines),
             {agent: tuple(events) for agent, events in split.knows.items()},
             listed_team(split.machine),
-            named_areas(areas) if isinstance(areas, Mapping) else tuple(areas),
+            tuple(areas),
             tuple(_shape_of("walls", wall) for wall in walls),
             {} if starts is None else dict(starts),
             description=description,
@@ -240,23 +247,8 @@ class Scene:
 
     def bars(self, area: Area, agent: str, state: str) -> bool:
         """Say whether an area is closed to an agent in a state of its machine: unless all gates there are open."""
-        return any(name == agent and state not in self._open(agent, gate) for name, gate in area.gates)
-
-    def _open(self, agent: str, gate: Gate | str) -> frozenset[str]:
-        """Find the states of an agent's machine in which a gate is open; where that cannot be told, none."""
-        known = self._opened
-        if (agent, gate) not in known:
-            machine = self.machines[agent]
-            try:
-                flags = is_open(machine, Gate.of(gate), f"gates.{agent}")
-                known[agent, gate] = frozenset(name for name, flag in zip(machine.states, flags, strict=True) if flag)
-            except TaskError:
-                known[agent, gate] = frozenset()
-        return known[agent, gate]
-
-    @cached_property
-    def _opened(self) -> dict[Barrier, frozenset[str]]:
-        return {}
+        gates = (Gate.of(gate) for name, gate in area.gates if name == agent)
+        return any(state not in _open_states(self.machines[agent], gate) for gate in gates)
 
     # As JSON, for worlds that are not tasks of hocket's.
 
@@ -287,11 +279,14 @@ class Scene:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-def named_areas(areas: Mapping[str, Sequence[float]]) -> tuple[Area, ...]:
-    """Make areas of named discs and rectangles, with a letter and a colour for each."""
-    shapes = {name: _shape_of(name, numbers) for name, numbers in areas.items()}
-    tags, colors = choose_letters(list(areas), ()), choose_colors(shapes)
-    return tuple(Area((shape,), colors[name], (name,), tags[name]) for name, shape in shapes.items())
+@lru_cache(MOST_GATES)
+def _open_states(machine: RewardMachine, gate: Gate) -> frozenset[str]:
+    """Find the states of an agent's machine in which a gate is open; where that cannot be told, none."""
+    try:
+        flags = is_open(machine, gate, "gates")
+    except TaskError:
+        return frozenset()
+    return frozenset(name for name, flag in zip(machine.states, flags, strict=True) if flag)
 
 
 def _shape_of(name: str, numbers: Sequence[float]) -> Shape:
@@ -317,21 +312,13 @@ def _area_to(area: Area) -> dict[str, object]:
         "tag": area.tag,
         "color": area.color,
         "shapes": [_shape_to(shape) for shape in area.shapes],
-        "gates": [_barrier_to(*barrier) for barrier in area.gates],
+        "gates": [[agent, *_gate_to(Gate.of(gate).short)] for agent, gate in area.gates],
     }
 
 
-def _barrier_to(agent: str, gate: Gate | str) -> list[object]:
-    """Lay a gate out: an agent and the event that opens it, or what opens it, what closes it, and how it starts."""
-    short = Gate.of(gate).short
-    if isinstance(short, str):
-        return [agent, short]
-    return [agent, list(short.opens), list(short.closes), short.starts_open]
-
-
-def _shortened(gate: Gate) -> str:
-    """Say when a gate is closed, with short names."""
-    return str(Gate(tuple(map(_cut, gate.opens)), tuple(map(_cut, gate.closes)), gate.starts_open))
+def _gate_to(gate: Gate | str) -> list[object]:
+    """Lay a gate out: the event that opens it, or what opens it, what closes it, and how it starts."""
+    return [gate] if isinstance(gate, str) else [list(gate.opens), list(gate.closes), gate.starts_open]
 
 
 def _shape_to(shape: Shape) -> list[object]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from hocket.documents import Document, as_lists, as_number, as_table, as_text, as_texts, check_keys
 from hocket.draw.geometry import Point, Shape
@@ -15,6 +16,8 @@ from hocket.files import MEGABYTE, read_text
 from hocket.machine.formats import json as json_notation
 from hocket.machine.formats.schema import Files, machine_from
 from hocket.task.agents import Gate
+
+T = TypeVar("T")
 
 LIMIT = 16 * MEGABYTE
 LARGEST_LENGTH = 1e6
@@ -51,7 +54,7 @@ def _scene_from(document: Document) -> Scene:
     verdict = as_texts(document.get("verdict"), "verdict")
     if not machines or knows.keys() != machines.keys() or not verdict:
         raise FormatError("it must have a verdict, and a machine and known events for each agent")
-    areas = tuple(_area(area, "areas") for area in _list(document.get("areas"), "areas"))
+    areas = _each(document, "areas", _area)
     agents = {*starts, *corners, *(agent for area in areas for agent, _ in area.gates)}
     if not agents <= machines.keys():
         raise FormatError(f"agents must have a machine, got {min(agents - machines.keys())!r:.40}")
@@ -68,7 +71,7 @@ def _scene_from(document: Document) -> Scene:
         knows,
         None if team is None else machine_from(as_table(team, "team"), "team.", files),
         areas,
-        tuple(_shape(wall, "walls") for wall in _list(document.get("walls"), "walls")),
+        _each(document, "walls", _shape),
         starts,
         corners,
         document.get("has_cells") is True,
@@ -85,8 +88,7 @@ def _area(value: object, where: str) -> Area:
     color, tag = (as_text(table.get(key), f"{where}.{key}") for key in ("color", "tag"))
     if not re.fullmatch(r"#[0-9a-f]{6}", color):
         raise FormatError(f"a colour must be like #0072b2, got {color!r:.20}", where=where)
-    shapes = tuple(_shape(shape, f"{where}.shapes") for shape in _list(table.get("shapes"), f"{where}.shapes"))
-    gates = tuple(_gate(gate, f"{where}.gates") for gate in _list(table.get("gates"), f"{where}.gates"))
+    shapes, gates = _each(table, "shapes", _shape, f"{where}."), _each(table, "gates", _gate, f"{where}.")
     return Area(shapes, color, as_texts(table.get("names"), f"{where}.names"), tag, gates)
 
 
@@ -112,6 +114,10 @@ def _point(value: object, where: str) -> Point:
     if len(entries) != 2:
         raise FormatError("must be two numbers", where=where)
     return _length(entries[0], where), _length(entries[1], where)
+
+
+def _each(table: Document, key: str, read: Callable[[object, str], T], at: str = "") -> tuple[T, ...]:
+    return tuple(read(value, f"{at}{key}") for value in _list(table.get(key), f"{at}{key}"))
 
 
 def _list(value: object, where: str) -> Sequence[object]:

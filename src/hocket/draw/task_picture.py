@@ -10,10 +10,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hocket.draw.boxes import close_all
-from hocket.draw.geometry import Shape, parts, rectangles
-from hocket.draw.graphviz import INK, TITLE_SIZE, Mark, Panel, box, draw_machines, literal, machine_svg, measure, moved
+from hocket.draw.geometry import Segment, Shape, parts, rectangles
+from hocket.draw.graphviz import (
+    INK,
+    MAX_LINE,
+    TITLE_SIZE,
+    Mark,
+    Panel,
+    box,
+    draw_machines,
+    literal,
+    machine_svg,
+    measure,
+    moved,
+)
 from hocket.draw.layout import Frame, Pair
-from hocket.draw.marks import dot, filled, hatching, label, lines, words
 from hocket.draw.palette import FLOOR, WALL, WHITE
 from hocket.draw.scene import Area, Scene, listed
 from hocket.draw.task_scene import scene_of
@@ -25,6 +36,7 @@ from hocket.texts import counted
 
 MOST_AGENTS, FEW_AGENTS = 12, 6  # of more agents than that, only a few are named
 MOST_STATES, MOST_TRANSITIONS = 50, 200  # of a machine beside a map: a larger one would dwarf it
+HATCH = 6.0  # points between hatching lines
 MOST_COUNTED = 10_000  # states of a composition up to which they are counted
 
 # Lengths are in points; sizes of the font too.
@@ -149,7 +161,10 @@ def _count_states(team: Composition) -> str:
 
 def _map_panel(scene: Scene, notes: Sequence[str]) -> Panel:
     """Draw a map under the task's name, and a legend beside it."""
-    starts = _starts(scene)
+    together: dict[int, list[str]] = {}
+    for name in scene.agents[: _count_named(len(scene.agents))]:
+        together.setdefault(scene.opening.cells[name], []).append(name)
+    starts = [_Start(cell, names) for cell, names in together.items()]
     cell = min(CELL, LARGEST[0] / scene.columns, LARGEST[1] / scene.rows)
     agents = list(zip(starts, _pills(scene, starts, cell), strict=True))
     unnamed = len(scene.agents) - sum(len(start.agents) for start in starts)
@@ -168,19 +183,13 @@ def _map_panel(scene: Scene, notes: Sequence[str]) -> Panel:
     return Panel([moved(mark, 0, bottom) for mark in marks], (right, bottom))
 
 
-def _starts(scene: Scene) -> list[_Start]:
-    """Find where the agents that are named start."""
-    together: dict[int, list[str]] = {}
-    for name in scene.agents[: _count_named(len(scene.agents))]:
-        together.setdefault(scene.opening.cells[name], []).append(name)
-    return [_Start(cell, names) for cell, names in together.items()]
-
-
 def _pills(scene: Scene, starts: Sequence[_Start], cell: float) -> list[_Pill]:
     """Find what is written on agents: their names where they fit, or else their numbers."""
     texts = [(start.title, str(scene.numbers[start.agents[0]])) for start in starts]
     widths = measure([text for pair in texts for text in pair], NAME)
-    room = (cell if cell >= SMALL else min(WIDEST, cell * _least_distance(scene, starts))) - 2 * MARGIN - 2
+    pairs = combinations([divmod(start.cell, scene.columns) for start in starts], 2)  # of rows and columns
+    apart = min((max(abs(a - c), abs(b - d)) for (a, b), (c, d) in pairs), default=math.inf)
+    room = (cell if cell >= SMALL else min(WIDEST, cell * apart)) - 2 * MARGIN - 2
     pills = []
     for start, (name, number) in zip(starts, texts, strict=True):
         size, smaller = (NAME * min(1, max(room, 1) / widths[text]) for text in (name, number))
@@ -188,12 +197,6 @@ def _pills(scene: Scene, starts: Sequence[_Start], cell: float) -> list[_Pill]:
         color = scene.colors[start.agents[0]] if len(start.agents) == 1 else CROWD
         pills.append(_Pill(text, size, widths[text] * size / NAME, color))
     return pills
-
-
-def _least_distance(scene: Scene, starts: Sequence[_Start]) -> float:
-    """Find how many rows or columns, whichever are more, the nearest two starts are apart."""
-    pairs = combinations([divmod(start.cell, scene.columns) for start in starts], 2)
-    return min((max(abs(a - c), abs(b - d)) for (a, b), (c, d) in pairs), default=math.inf)
 
 
 def _ground(scene: Scene, cell: float) -> Iterator[Mark]:
@@ -258,7 +261,9 @@ def _pill(pill: _Pill, right: float, name: str, frame: Frame) -> list[Mark]:
 
 def _dot(name: str, frame: Frame) -> list[Mark]:
     left, width, top, height = frame
-    return [dot(name, (left + width / 2, top + height / 2), min(DOT, width / 2, height / 2), CROWD)]
+    side = min(DOT, width / 2, height / 2)
+    spot = left + width / 2 - side / 2, side, top + height / 2 - side / 2, side
+    return [box(name, spot, {**filled(CROWD), "shape": "circle"})]
 
 
 def _swatch(area: Area, name: str, frame: Frame) -> Iterator[Mark]:
@@ -320,3 +325,42 @@ def _legend(entries: Sequence[_Entry], left: float, bottom: float) -> tuple[list
 
 def _frame(shape: Shape, cell: float) -> Frame:
     return shape.left * cell, shape.width * cell, TOP + shape.top * cell, shape.height * cell
+
+
+# Marks. Lengths are right and down from the panel's upper left corner.
+
+
+def filled(color: str) -> dict[str, str]:
+    """Look filled; the thin line around it hides the seam between neighbours."""
+    return {"style": "filled", "fillcolor": color, "color": color, "penwidth": "0.3"}
+
+
+def label(text: str, size: float, color: str = INK) -> dict[str, str]:
+    """Look labelled with literal text."""
+    return {"label": literal(text, MAX_LINE), "fontsize": f"{size:.2f}", "fontcolor": color, "margin": "0"}
+
+
+def words(name: str, text: str, frame: Frame, size: float, color: str = INK) -> Mark:
+    """Write a line from the left of a frame on."""
+    look = label(text, size, color)
+    tooltip = text if len(text) > MAX_LINE else ""
+    return box(name, frame, {**look, "label": look["label"] + "\\l", "shape": "none"}, tooltip)
+
+
+def lines(name: str, segments: Iterable[Segment], look: Mapping[str, str]) -> list[Mark]:
+    """Draw straight lines, all as one edge from an unseen node to itself."""
+    ends = [tuple(f"{x:.2f},{-y:.2f}" for x, y in segment) for segment in segments]
+    if not ends:
+        return []
+    node = Mark(f"{name}end", {"label": "", "shape": "point", "style": "invis", "pos": ends[0][0]})
+    route = ";".join(f"{start} {start} {end} {end}" for start, end in ends)
+    return [node, Mark(name, {"pos": route, "dir": "none", **look}, (node.name, node.name))]
+
+
+def hatching(frame: Frame) -> Iterator[Segment]:
+    """List the slanted lines that hatch a frame; those of neighbouring frames meet."""
+    left, width, top, height = frame
+    right, bottom = left + width, top + height
+    for number in range(math.ceil((left + top) / HATCH), math.ceil((right + bottom) / HATCH)):
+        start, end = max(left, number * HATCH - bottom), min(right, number * HATCH - top)
+        yield (start, number * HATCH - start), (end, number * HATCH - end)

@@ -71,7 +71,10 @@ def _areas(task: Task, corners: Collection[str]) -> tuple[Area, ...]:
     together: dict[frozenset[int], list[str]] = {}
     for name, cells in places.items():
         together.setdefault(cells, []).append(name)
-    gates = _gates(task)
+    gates: dict[str, list[Barrier]] = {}
+    for name, agent in task.agents.items():
+        for region, gate in agent.gates.items():
+            gates.setdefault(region, []).append((name, gate))
     first = {names[0]: cells for cells, names in together.items()}
     gated = {names[0] for names in together.values() if any(name in gates for name in names)}
     chosen = {*sorted(first, key=lambda name: name not in gated)[:MOST_NAMED]}
@@ -107,12 +110,3 @@ def _choose_tags(
         numbered = {}
     regions = {name for name, cells in places.items() if len(cells) > 1}
     return choose_letters([name for name in places if name not in numbered], regions, given) | numbered
-
-
-def _gates(task: Task) -> dict[str, list[Barrier]]:
-    """List for each region to whom it is closed, and when."""
-    barriers: dict[str, list[Barrier]] = {}
-    for name, agent in task.agents.items():
-        for region, gate in agent.gates.items():
-            barriers.setdefault(region, []).append((name, gate))
-    return barriers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rich.text import Text
 
 from hocket.draw.palette import DOT, FLOOR, INK, WALL, WHITE
-from hocket.draw.scene import Area, Moment, Scene, listed
+from hocket.draw.scene import Moment, Scene, listed
 
 CELL = 2  # characters, which makes a cell about square
 CLOSED, SUBSCRIPTS, START = "×", "₀₁₂₃₄₅₆₇₈₉", "°"  # a start has its agent's number, if that has one digit
@@ -85,7 +85,24 @@ class TextMap:
 
     def legend(self, moment: Moment, width: int, *, agents: bool = True) -> list[Text]:
         """Say what the tags and numbers stand for, in lines of at most `width` characters."""
-        return pack([*(self._agent_entries(moment) if agents else ()), *self._area_entries(moment)], width)
+        scene, closed, entries = self.scene, self.scene.closed(moment), list[Text]()
+        if agents:
+            names = scene.agents[:SHOWN_AGENTS]
+            entries += [Text.assemble(self.agent(name, moment.driven), f" {name}") for name in names]
+        if agents and len(scene.agents) > SHOWN_AGENTS:
+            entries.append(Text(f"… {len(scene.agents):,} agents", "dim"))
+        named = [area for area in scene.areas if area.tag][:MOST_ENTRIES]
+        for area in named:
+            entries.append(Text.assemble((f"{area.tag:<2}", f"bold {INK} on {area.color}"), f" {area.name}"))
+            if area in closed:
+                entries[-1].append(f" {CLOSED} {listed(closed[area])}", "dim")
+        if len(named) < len(scene.areas):
+            entries.append(Text(f"… {len(scene.areas):,} places", "dim"))
+        if closed:
+            entries.append(Text(f"{CLOSED}  closed to", "dim"))
+        if not self._starts.keys() <= set(moment.cells.values()):
+            entries.append(Text(f"{SUBSCRIPTS[1]}  start of 1", "dim"))
+        return pack(entries, width)
 
     def agent(self, name: str, driven: str | None = None, crowd: int = 1) -> tuple[str, str]:
         """Make the two characters and the style that stand for an agent, with others in its cell or without."""
@@ -123,36 +140,11 @@ class TextMap:
         if cell in self.scene.walled:
             return "##", f"{WALL} on {WALL}"
         second = CLOSED if is_barred else self._starts.get(cell, FENCE if cell in self._fenced else " ")
-        if cell in self.scene.ground:
-            return self._area(self.scene.ground[cell], second)
-        return f"·{second}", f"{DOT if second == ' ' else INK} on {FLOOR}"
-
-    def _area(self, area: Area, second: str = " ") -> tuple[str, str]:
-        """Write an area's tag; what has to stand behind it takes the place of all but its first letter."""
-        tag = area.tag or UNTAGGED
+        if (area := self.scene.ground.get(cell)) is None:
+            return f"·{second}", f"{DOT if second == ' ' else INK} on {FLOOR}"
+        tag = area.tag or UNTAGGED  # what has to stand behind it takes the place of all but its first letter
         text = tag[0] + second if second == CLOSED or len(tag) == 1 else tag if len(tag) == CELL else f"{tag[0]}…"
         return text, f"bold {INK} on {area.color}"
-
-    def _agent_entries(self, moment: Moment) -> Iterator[Text]:
-        for name in self.scene.agents[:SHOWN_AGENTS]:
-            yield Text.assemble(self.agent(name, moment.driven), f" {name}")
-        if len(self.scene.agents) > SHOWN_AGENTS:
-            yield Text(f"… {len(self.scene.agents):,} agents", "dim")
-
-    def _area_entries(self, moment: Moment) -> Iterator[Text]:
-        closed = self.scene.closed(moment)
-        named = [area for area in self.scene.areas if area.tag][:MOST_ENTRIES]
-        for area in named:
-            entry = Text.assemble((f"{area.tag:<2}", f"bold {INK} on {area.color}"), f" {area.name}")
-            if area in closed:
-                entry.append(f" {CLOSED} {listed(closed[area])}", "dim")
-            yield entry
-        if len(named) < len(self.scene.areas):
-            yield Text(f"… {len(self.scene.areas):,} places", "dim")
-        if closed:
-            yield Text(f"{CLOSED}  closed to", "dim")
-        if not self._starts.keys() <= set(moment.cells.values()):
-            yield Text(f"{SUBSCRIPTS[1]}  start of 1", "dim")
 
 
 def pack(entries: Iterable[Text], width: int, gap: int = 3) -> list[Text]:

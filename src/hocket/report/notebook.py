@@ -6,8 +6,8 @@ import html
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from hocket.draw.dark import adapt_chart
 from hocket.draw.graphviz import machine_svg
+from hocket.draw.palette import adapt_chart
 from hocket.draw.task_picture import task_svg
 from hocket.errors import HocketError
 from hocket.learn.world import WorldModel

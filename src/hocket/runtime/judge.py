@@ -72,10 +72,10 @@ class Judge:
             past |= self.seen[decider]
             if not self.bodies[decider] >> event & 1:
                 self._complain(decider, f"agrees on {name} where its condition does not hold")
-            if event not in plan.moves[decider][self.states[decider]]:
-                self._complain(decider, f"takes part in {name}, which is undefined in its machine there")
             if decider != agent and self.promises[decider] != (first, number, event):
                 self._complain(agent, f"decides on {name} without a promise of {plan.agents[decider]}")
+            if event not in plan.moves[decider][self.states[decider]]:
+                self._complain(decider, f"takes part in {name}, which is undefined in its machine there")
         if self.promises[agent] is not None:
             self._complain(agent, f"decides on {name} while it has promised something else")
         if (first, number) in self.transactions:
