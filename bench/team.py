@@ -27,7 +27,6 @@ from hocket.errors import TaskError
 from hocket.task.tables import compile_task
 from hocket.task.teamwork.check import DISCOUNT, MAX_STEPS, play_planned
 from hocket.task.teamwork.joint import fewest_steps, joint_space
-from hocket.task.teamwork.planning import plan_values
 from hocket.task.teamwork.play import TeamMoves
 from hocket.task.teamwork.readiness import Readiness
 from hocket.task.teamwork.search import BELIEFS, ENOUGH, TeamSearch
@@ -45,7 +44,7 @@ def success_alone(task: hk.Task) -> float:
     search = TeamSearch(
         tables,
         readiness,
-        lambda agent, chances: plan_values(readiness.table(agent, chances), DISCOUNT),
+        DISCOUNT,
         TeamMoves.true(tables),
         MAX_STEPS,
     )

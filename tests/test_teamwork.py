@@ -3,7 +3,7 @@
 import json
 from collections import Counter, deque
 from contextlib import suppress
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from random import Random
 
@@ -31,13 +31,13 @@ from hocket.task.grid import ACTIONS
 from hocket.task.repair import repair_task
 from hocket.task.settling import settle
 from hocket.task.tables import compile_task
-from hocket.task.teamwork import check, search
+from hocket.task.teamwork import search
 from hocket.task.teamwork.check import play_planned
 from hocket.task.teamwork.joint import fewest_steps, joint_space
 from hocket.task.teamwork.planning import plan_values
 from hocket.task.teamwork.play import TeamMoves, play_team
 from hocket.task.teamwork.readiness import Counts, Readiness
-from hocket.task.teamwork.search import agreements
+from hocket.task.teamwork.search import RevisedAgreements, TeamSearch, agreements
 from task_strategies import random_pair
 from team_tasks import random_team_task
 
@@ -82,6 +82,25 @@ def test_a_team_plays_the_same_episodes_as_the_compiled_tests(seed):
     )
     expected = ValuePlayer(tables, 0.02, 80).play_many({"q": values}, 3, range(5, 25), greedy=True)
     assert played.steps.tolist() == np.maximum(expected.steps, -1).tolist()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_episodes_in_which_everyone_waits_for_ever_count_as_if_they_were_played(seed):
+    task = random_team_task(seed)
+    tables = compile_task(task)
+    readiness, moves = Readiness(tables), TeamMoves.true(tables)
+    search = TeamSearch(tables, readiness, 0.9, moves, 300)
+    values = np.stack([search.values(agent, readiness.believe(0.3)) for agent in range(len(task.agents))])
+    watched = []
+    short, played = (
+        play_team(tables, values, moves, episodes=range(20), max_steps=300, patience=90, watch=watch)
+        for watch in (None, lambda *step: watched.append(step))
+    )
+    assert watched
+    for name in ("steps", "length", "state"):
+        np.testing.assert_array_equal(getattr(short, name), getattr(played, name))
+    np.testing.assert_array_equal(short.counts.proposed, played.counts.proposed)
+    np.testing.assert_array_equal(short.counts.happened, played.counts.happened)
 
 
 def joint_search(task: hk.Task) -> int | None:
@@ -157,6 +176,36 @@ def test_agreements_are_traces_that_complete_and_hold_every_choice():
         assert tables.team_final[state]
         covered.update(trace)
     assert covered == {(v, e) for v, e in np.argwhere(tables.team_next >= 0).tolist()}
+
+
+def test_an_agreement_is_revised_where_the_team_waits_in_vain():
+    """Somebody holds a door for another, who takes a token and comes back, twice; the machine does not ask for it."""
+    task = random_team_task(420_361)
+    tables, events = compile_task(task), [*task.events]
+    search = TeamSearch(tables, Readiness(tables), 0.9, TeamMoves.true(tables), 1_000)
+    revised, agreed, success = RevisedAgreements(tables), [], []
+    for start in revised.starts(search.readiness):
+        following, state, trace = revised.next_events(), tables.team_initial, []
+        while state in following:
+            trace.append(events[following[state]])
+            state = int(tables.team_next[state, following[state]])
+        agreed.append(trace)
+        revised.last = search.play(np.stack([search.values(agent, start) for agent in range(len(task.agents))]))
+        success.append((revised.last.steps >= 0).mean())
+    assert agreed[0] == ["atake", "ahome", "btake", "bhome"]
+    assert agreed[-1] == ["aon", "atake", "ahome", "bon", "btake", "bhome"]
+    assert success[0] == 0 and success[-1] == 1 and len(success) <= 5
+
+
+def test_of_two_teams_that_fail_the_one_that_gets_further_is_better():
+    task = hk.load_task(TEAMS / "door.toml")
+    tables = compile_task(task)
+    search = TeamSearch(tables, Readiness(tables), 0.9, TeamMoves.true(tables), 100)
+    values = np.stack([search.values(agent, search.readiness.believe(0.3)) for agent in range(len(task.agents))])
+    played = search.play(values)._replace(steps=np.array([-1]))
+    ended = np.array([np.argmax(final) for final in tables.is_final])
+    far, near = (search.score(played._replace(state=state[None])) for state in (tables.initial.astype(int), ended))
+    assert far < near == (0.0, -100.0)
 
 
 @pytest.mark.parametrize(("name", "steps"), [("cafe", 7), ("door", 11), ("stations", 18)])
@@ -341,6 +390,49 @@ def test_imagined_moves_are_what_was_tried_and_else_what_is_believed():
     assert outcomes.end[0, start + 1, right, 0] == start + 2
 
 
+def test_moves_that_have_not_slipped_yet_may_slip_as_all_moves_do():
+    task = hk.load_task(TEAMS / "cafe.toml")
+    block = SweepBlock(compile_task(task), SweepSettings(), [0])
+    (group, *_) = block.groups
+    right, up, start = ACTIONS.index("right"), ACTIONS.index("up"), task.agents["A"].start
+    group.lanes.tries[0, group.moves.move[0, start, right]] = [4, 0, 0]
+    group.lanes.tries[0, group.moves.move[0, start + 1, right]] = [12, 2, 2]
+    ahead = np.broadcast_to(np.arange(9)[:, None], (9, 5))
+    outcomes = imagined_moves([AgentModel(group.moves, group.lanes.tries[0])] * 2, ahead, 0.03).outcomes(0)
+    np.testing.assert_allclose(outcomes.chance[0, start, right], [0, 0.9, 0.05, 0.05], atol=1e-8)
+    assert outcomes.end[0, start, right, 1:].tolist() == [start + 1, start, start]
+    np.testing.assert_allclose(outcomes.chance[0, start, up, 0], 1)
+
+
+@pytest.mark.parametrize(
+    ("seed", "steps"),
+    [
+        (420_083, 5_000),  # an agent is done when its episode begins, may take a load all the same, and knows no way
+        (420_173, 5_000),  # any of four may go, and alone nobody gets far before a simulated teammate has been there
+        (420_361, 2_500),  # two doors that must be held open, and a machine that does not say so
+    ],
+)
+def test_what_check_calls_fine_is_learnt(seed, steps):
+    task = random_team_task(seed)
+    runs = hk.train(task, "sweep", seeds=1, steps=steps, settings={"test_every": steps})
+    assert hk.evaluate(task, runs, 100, greedy=True)[0].success.value == 1
+
+
+def test_a_team_that_relies_on_what_nobody_has_tried_practises_and_its_steps_count():
+    tables, settings = compile_task(random_team_task(420_173)), SweepSettings()
+    whole, pieces = SweepBlock(tables, settings, [1], 1), SweepBlock(tables, settings, [5, 1], 3)
+    never = SweepBlock(tables, SweepSettings(practice=0), [1], 1)
+    for block in (whole, never):
+        block.train(0, 4_300)
+    for begin, stop in pairwise((0, 3_999, 4_000, 4_001, 4_050, 4_300)):
+        pieces.train(begin, stop - begin)
+        pieces.arrays(1)
+    np.testing.assert_array_equal(pieces.arrays(1)["q"], whole.arrays(0)["q"], strict=True)
+    for block in (whole, never):
+        assert sum(int(group.lanes.tries.sum()) for group in block.groups) == 4_300 * len(tables.start)
+    assert not whole.beliefs[0].is_hope and never.beliefs[0].is_hope
+
+
 def test_a_team_does_not_rely_on_a_way_that_nobody_looks_for_any_more():
     """Any of three may fetch a load, the nearest way is a wall that was tried once or twice, and each waits."""
     task = random_team_task(200_022, told=True)
@@ -439,9 +531,9 @@ def test_what_is_remembered_of_plans_and_teams_changes_nothing_but_how_often_the
     task = hk.load_task(TEAMS / "cafe.toml").document()
     task["machine"]["rewards"] = {"apart": {"meetX": 4, "meetY": 2}}
     made, remembered, forgotten = [], [], []
-    for module, name in ((search, "play_team"), (check, "plan_values")):
-        make = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *given, make=make, **more: made.append(make) or make(*given, **more))
+    for owner, name in ((search, "play_team"), (search.Planner, "values")):
+        make = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *given, make=make, **more: made.append(make) or make(*given, **more))
     for kept, most in ((remembered, search.MOST_REMEMBERED), (forgotten, 0)):
         monkeypatch.setattr(search, "MOST_REMEMBERED", most)
         kept += play_planned(task_from(task)), Counter(made)

@@ -21,7 +21,12 @@ class SweepSettings(SimulatedSettings):
     """Prioritised sweeping over a learnt model."""
 
     unused = frozenset({"learning_rate"})
-    added: ClassVar[Mapping[str, SettingValue]] = {"prior": "distance", "share_world": False, "world": "none"}
+    added: ClassVar[Mapping[str, SettingValue]] = {
+        "prior": "distance",
+        "share_world": False,
+        "world": "none",
+        "practice": 0,
+    }
 
     prior: str = setting(
         "distance",
@@ -40,6 +45,14 @@ class SweepSettings(SimulatedSettings):
         "count how ready teammates are, in place of a constant probability: in team episodes that are imagined in the "
         "agents' models, or played in the world, whose steps are training steps",
         choices=("imagined", "world", "off"),
+    )
+    practice: int = setting(
+        4,
+        "where an imagined team relies on moves that nobody has tried, its agents act together in the environment, in "
+        "steps of training: at most so many times after a review",
+        "bouts",
+        least=0,
+        most=1_000,
     )
     backups: int = setting(100, "maximum number of cells that are backed up", "cells per step", least=1, most=10**6)
     priority_threshold: float = setting(

@@ -5,7 +5,8 @@ each agent's policy in what it has learnt of its moves, and where it hardly know
 If the imagined team does not complete its task, best responses in turn are searched (see `hocket.task.teamwork`), and
 agents explore and plan from then on by the readiness of the team that was found. Later on, moves that nobody has tried
 are imagined to lead nowhere first: a way that is only hoped for may not be there, and an agent that has stopped looking
-for it would not notice. No step of the world is spent.
+for it would not notice. No step of the world is spent; where the team relies on hope all the same, it practises (see
+`practice`).
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from numpy.typing import NDArray
 from hocket.learn.moves import MoveTable
 from hocket.learn.reviews import believed_table
 from hocket.random import threshold
+from hocket.task.grid import slipped_actions
 from hocket.task.individual import IndividualTable
-from hocket.task.teamwork.planning import plan_values
 from hocket.task.teamwork.play import TeamMoves, Values
 from hocket.task.teamwork.readiness import Chances, Readiness
-from hocket.task.teamwork.search import BELIEFS, TeamSearch
+from hocket.task.teamwork.search import BELIEFS, PlannedTeam, TeamSearch
 
 FIRST_FULL_SEARCH = 4_000  # from which on a team that succeeds is looked for that takes fewer steps, once
 KNOWN = 4  # tries after which a move is taken to turn out as it did
-MOST_WORK = 600_000  # agent-steps of imagined episodes in a review
+MOST_WORK = 2_000_000  # agent-steps of imagined episodes in a review
 
 
 class AgentModel(NamedTuple):
@@ -40,17 +41,26 @@ class AgentModel(NamedTuple):
 def imagined_moves(models: Sequence[AgentModel], ahead: NDArray[np.integer], weight: float) -> TeamMoves:
     """Build the world in which agents imagine their team: tried moves as they turned out, others as is believed.
 
-    `ahead` are the cells to which these lead, [S, A], and `weight` is that of the belief, in tries.
+    `ahead` are the cells to which these lead, [S, A], and `weight` is that of the belief, in tries. A move that has not
+    slipped in a few tries may slip: as often as all moves do, and to where the action ahead of which it then is leads.
     """
     dynamics = max(len(model.table.move) for model in models)
     end = np.zeros((len(models), dynamics, *ahead.shape, models[0].tries.shape[1] + 1), np.int32)
     limit = np.zeros((*end.shape[:-1], end.shape[-1] - 1), np.int64)
+    outcomes = np.sum([tries.sum(axis=0) for _, tries in models], axis=0)
+    share = outcomes / max(1, outcomes.sum())  # of all moves, by outcome
+    turned = np.array([slipped_actions(outcome) for outcome in range(len(share))])  # [K, A]
     for agent, (table, tries) in enumerate(models):
         count = len(table.move)
-        end[agent, :count, ..., 0], end[agent, :count, ..., 1:] = ahead, table.end[table.move]
+        is_seen = tries[table.move] > 0  # [D, S, A, K]
+        straight = np.where(is_seen[..., 0], table.end[table.move, 0], ahead)
+        guessed = np.moveaxis(straight[:, :, turned], 2, 3)
+        end[agent, :count, ..., 0] = ahead
+        end[agent, :count, ..., 1:] = np.where(is_seen, table.end[table.move], guessed)
         total = tries.sum(axis=1, keepdims=True)
-        total = np.where(total < KNOWN, total + weight, total)
-        above = np.cumsum((tries / total)[:, ::-1], axis=1)[:, ::-1]  # that the outcome is this one or a later one
+        counts = np.where(total > 0, tries + KNOWN * share, 0.0)
+        total = np.where(total < KNOWN, total + weight, total) + np.where(total > 0, KNOWN, 0)
+        above = np.cumsum((counts / total)[:, ::-1], axis=1)[:, ::-1]  # that the outcome is this one or a later one
         limit[agent, :count] = np.rint(above * threshold(1.0)).astype(np.int64)[table.move]
     return TeamMoves(np.arange(len(models)), end, limit)
 
@@ -64,6 +74,7 @@ class Beliefs:
         self.chances: Chances = readiness.believe(chance)
         self.searched = False
         self.values: Values | None = None  # of the team that was imagined last
+        self.is_hope = False  # whether it succeeds only where moves that nobody has tried lead on
         self.best = -np.inf  # the mean return of the best team so far, where a task has rewards
 
     def review(self, step: int, discount: float, cautious: TeamMoves, hopeful: TeamMoves) -> list[int]:
@@ -71,23 +82,30 @@ class Beliefs:
         is_late, before = step >= FIRST_FULL_SEARCH, self.chances
         is_full, self.searched = is_late and not self.searched, self.searched or is_late
         worlds = [cautious, hopeful] if is_late and not self.readiness.tables.has_rewards else [hopeful]
+        better: PlannedTeam | None = None
         for moves in worlds:
-            search = self._search(discount, moves, is_thorough=is_late and not is_full)
+            self.is_hope = moves is not worlds[0]
+            search = self._search(discount, moves, is_thorough=False)
             score = self._play(search)
+            if is_late and not is_full and 0.5 < score[0] < 1:  # few episodes do not show that it fails seldom
+                search = search.thorough()
+                score = self._play(search)
             if not is_full and (search.is_enough(score) or (search.tables.has_rewards and score[0] >= self.best)):
                 return []
             team = search.run(before)
-            if search.is_enough(team.score) or team.score[0] > score[0]:
+            if search.is_enough(team.score):
                 break
+            better = better or (team if team.score[0] > score[0] else None)
+        else:
+            self.is_hope, team = False, better or team
         self.chances, self.best, self.values = team.chances, max(self.best, team.score[0]), team.values
         return np.flatnonzero((self.chances != before).any(axis=(1, 2, 3))).tolist()
 
     def _search(self, discount: float, moves: TeamMoves, *, is_thorough: bool) -> TeamSearch:
-        readiness, outcomes = self.readiness, [moves.outcomes(agent) for agent in range(len(self.chances))]
         search = TeamSearch(
-            readiness.tables,
-            readiness,
-            lambda agent, chances: plan_values(readiness.table(agent, chances), discount, outcomes[agent]),
+            self.readiness.tables,
+            self.readiness,
+            discount,
             moves,
             self.max_steps,
             self.seed,
@@ -103,4 +121,4 @@ class Beliefs:
     def _play(self, search: TeamSearch) -> tuple[float, float]:
         """Play the team as it is, and rate it."""
         self.values = np.stack([search.values(agent, self.chances) for agent in range(len(self.chances))])
-        return search.play(self.values).score(self.max_steps)
+        return search.score(search.play(self.values))

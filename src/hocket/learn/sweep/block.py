@@ -7,10 +7,9 @@ next cell. How moves turn out (walls, slips, what a gate closes) it learns from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from itertools import pairwise
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from hocket.learn.moves import MoveTable, list_moves
 from hocket.learn.reviews import WorldReviewedBlock, is_reviewed, next_review
 from hocket.learn.sweep import SweepSettings, kernel
 from hocket.learn.sweep.beliefs import AgentModel, Beliefs, imagined_moves
+from hocket.learn.sweep.practice import SHARE_PRACTISED, Actor, Practice
 from hocket.learn.sweep.queue import make_queues
 from hocket.learn.sweep.sharing import SHARED_EVERY, CommonTries
 from hocket.learn.world import WorldModel
@@ -75,7 +75,7 @@ class SweepBlock:
     """Every agent of every seed, each with its model."""
 
     def __init__(self, tables: Tables, settings: SweepSettings, seeds: Sequence[int], threads: int = 1) -> None:
-        self.shape, self.caution = machine_shapes(tables)["q"], settings.caution
+        self.shape, self.caution, self.most_bouts = machine_shapes(tables)["q"], settings.caution, settings.practice
         self.parameters = kernel.SweepParameters(
             settings.discount,
             settings.optimism,
@@ -98,6 +98,7 @@ class SweepBlock:
         ]
         self.threads = max(1, min(threads, len(seeds) * self.shape[0]))
         self.planned: dict[int, Arrays] = {}  # by the tries so far
+        self.tables, self.practices = tables, dict[int, Practice]()  # of the seeds whose agents act together
         self.seeds, self.shares = range(len(seeds)), settings.share_world
         self.common = CommonTries([group.moves for group in self.groups], len(seeds))
 
@@ -108,8 +109,9 @@ class SweepBlock:
             review = next_review(begin) if self.beliefs else stop + 1
             shared = begin - begin % SHARED_EVERY + SHARED_EVERY if self.shares else stop + 1
             until = min(stop, review, shared)
+            resumed = {index: self._practise(index, begin, until) for index in sorted(self.practices)}
             parts = [(group, part) for group in self.groups for part in _shares(len(group.lanes.cell), self.threads)]
-            in_threads(partial(self._train_part, begin, until - begin), parts, self.threads)
+            in_threads(partial(self._train_part, begin, until, resumed), parts, self.threads)
             for index in self.seeds if until == shared else ():
                 self.common.tries[index] = self._pool(index)
                 self._plan_common(index)
@@ -117,13 +119,35 @@ class SweepBlock:
                 self._review(index, until)
             begin = until
 
-    def _train_part(self, begin: int, steps: int, lanes_of_group: tuple[_Group, range]) -> None:
+    def _train_part(
+        self, begin: int, until: int, resumed: Mapping[int, int], lanes_of_group: tuple[_Group, range]
+    ) -> None:
+        """Train lanes until a step; those of some seeds from a later one on."""
         group, part = lanes_of_group
-        workspace = np.zeros(group.common.optimistic_value.shape[1])
-        for lanes in [part] if not group.special else [range(lane, lane + 1) for lane in part]:
-            view = group.view(lanes.start)
-            value, (first, last) = view.optimistic_value, (lanes.start, lanes.stop)
-            kernel.train_lanes(group.lanes, view.world, self.parameters, value, workspace, first, last, begin, steps)
+        workspace, alike = np.zeros(group.common.optimistic_value.shape[1]), not (group.special or resumed)
+        for lanes in [part] if alike else [range(lane, lane + 1) for lane in part]:
+            view, first = group.view(lanes.start), resumed.get(lanes.start // len(group.agents), begin)
+            value, steps = view.optimistic_value, until - first
+            kernel.train_lanes(
+                group.lanes, view.world, self.parameters, value, workspace, lanes.start, lanes.stop, first, steps
+            )
+
+    def _practise(self, index: int, begin: int, until: int) -> int:
+        """Let the agents of a seed act together until a step, or as long as it takes; return the step that is next."""
+        while begin < until and index in self.practices:
+            practice = self.practices[index]
+            begin = practice.train(begin, until)
+            if practice.is_over:
+                del self.practices[index]
+                self._review(index, begin, practice.bout + 1)
+        return begin
+
+    def _act(self, group: _Group, lane: int, time: int) -> int:
+        """Let an agent act in the team's world; return its arrival."""
+        view = group.view(lane)
+        workspace = np.zeros(view.optimistic_value.shape[1])
+        optimistic_value = view.optimistic_value
+        return int(kernel.act_lane(group.lanes, view.world, self.parameters, optimistic_value, workspace, lane, time))
 
     def begin_with(self, world: WorldModel) -> None:
         """Begin with what was learnt before, and count what follows from it for teammates."""
@@ -159,19 +183,24 @@ class SweepBlock:
                 view = group.view(lane)
                 group.lanes.arrival[lane] = self._plan_lane(group, lane, view, view.optimistic_value, weight)[1]
 
-    def _review(self, index: int, step: int) -> None:
-        """Let the agents of a seed count what they believe of their teammates."""
+    def _review(self, index: int, step: int, bout: int = 0) -> None:
+        """Let the agents of a seed count what they believe of their teammates, and practise where that rests on hope.
+
+        So many bouts of practice have been since the last review that was due.
+        """
         lanes = {agent: (group, lane) for group in self.groups for agent, lane in group.lanes_of(index)}
-        models = [self._agent_model(group, lane) for _, (group, lane) in sorted(lanes.items(), key=itemgetter(0))]
+        team = [lanes[agent] for agent in range(len(lanes))]
+        models = [AgentModel(group.moves, group.lanes.tries[lane]) for group, lane in team]
         beliefs, there = self.beliefs[index], self.moves.without_walls
         ahead = there.end[there.move[0], 0]  # [S, A]
         hopeful = imagined_moves(models, ahead, self.parameters.optimism)
         cautious = imagined_moves(models, np.broadcast_to(np.arange(len(ahead))[:, None], ahead.shape), self.caution)
         for agent in beliefs.review(step, self.parameters.discount, cautious, hopeful):
             self.believe(beliefs.table(agent), index)
-
-    def _agent_model(self, group: _Group, lane: int) -> AgentModel:
-        return AgentModel(group.moves, group.lanes.tries[lane])
+        self.practices.pop(index, None)
+        if beliefs.is_hope and bout < self.most_bouts:
+            actors = [Actor(group.lanes, lane, partial(self._act, group, lane)) for group, lane in team]
+            self.practices[index] = Practice(self.tables, actors, bout, max(1, step // SHARE_PRACTISED))
 
     def believe(self, table: IndividualTable, index: int = 0) -> None:
         """Let an agent of a seed go by another table from now on, and plan by it."""

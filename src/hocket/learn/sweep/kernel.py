@@ -173,6 +173,56 @@ def sweep(cell: Index, parameters: SweepParameters, world: SweepTables, model: M
 
 
 @inlined
+def act(
+    cell: Index,
+    state: Index,
+    key: NDArray[np.uint64],
+    time: int,
+    parameters: SweepParameters,
+    world: SweepTables,
+    model: MoveModel,
+    queue: Queue,
+) -> Index:
+    """Take the best action by what is hoped for, count how it turns out, and plan; return the arrival."""
+    action = greedy_action(
+        np.float32(worth(cell, u64(0), state, world, model)),
+        np.float32(worth(cell, u64(1), state, world, model)),
+        np.float32(worth(cell, u64(2), state, world, model)),
+        np.float32(worth(cell, u64(3), state, world, model)),
+        np.float32(worth(cell, u64(4), state, world, model)),
+        first_number(key, time),
+    )
+    move = u64(world.move[u64(world.dynamics[state]), cell, u64(action)])
+    outcome = u64(slip_outcome(second_number(key, time), world.slip_limit))
+    model.tries[move, outcome] += 1
+    believe(move, parameters.optimism, model)
+    sweep(cell, parameters, world, model, queue)
+    return u64(world.end[move, outcome])
+
+
+@inlined
+def pick_queue(lane: Index, lanes: SweepLanes) -> Queue:
+    """Pick the queue of a lane."""
+    every = lanes.queue
+    return Queue(every.cell[lane], every.place[lane], every.urgency[lane], every.size[lane])
+
+
+@inlined
+def pick_model(lane: Index, lanes: SweepLanes, optimistic_value: Doubles, workspace: Doubles) -> MoveModel:
+    """Pick what a lane believes."""
+    tries, chance, prior_weight = lanes.tries[lane], lanes.chance[lane], lanes.prior_weight[lane]
+    return MoveModel(tries, chance, prior_weight, optimistic_value, lanes.arrival[lane], workspace)
+
+
+@inlined
+def restart(lane: Index, lanes: SweepLanes, time: int) -> None:
+    """Begin the lane's next episode after a step."""
+    first, count = lanes.first_start[lane], lanes.starts[lane]
+    lanes.cell[lane] = start_cell(lanes.key[lane], time + 1, first, count, lanes.start_cell)
+    lanes.state[lane], lanes.clock[lane] = lanes.initial[lane], np.int64(0)
+
+
+@inlined
 def train_lane(
     lane: Index,
     lanes: SweepLanes,
@@ -183,36 +233,20 @@ def train_lane(
     steps: int,
 ) -> None:
     """Train an agent from step `begin` on: it always takes the best action, by what it hopes for."""
-    every = lanes.queue
-    queue = Queue(every.cell[lane], every.place[lane], every.urgency[lane], every.size[lane])
-    cell, state, key = u64(lanes.cell[lane]), u64(lanes.state[lane]), lanes.key[lane]
+    queue, key = pick_queue(lane, lanes), lanes.key[lane]
+    cell, state = u64(lanes.cell[lane]), u64(lanes.state[lane])
     clock = np.int64(lanes.clock[lane])
     for time in range(begin, begin + steps):
-        action = greedy_action(
-            np.float32(worth(cell, u64(0), state, world, model)),
-            np.float32(worth(cell, u64(1), state, world, model)),
-            np.float32(worth(cell, u64(2), state, world, model)),
-            np.float32(worth(cell, u64(3), state, world, model)),
-            np.float32(worth(cell, u64(4), state, world, model)),
-            first_number(key, time),
-        )
-        drawn = second_number(key, time)
-        move = u64(world.move[u64(world.dynamics[state]), cell, u64(action)])
-        outcome = u64(slip_outcome(drawn, world.slip_limit))
-        model.tries[move, outcome] += 1
-        believe(move, parameters.optimism, model)
-        sweep(cell, parameters, world, model, queue)
-        arrival = u64(world.end[move, outcome])
+        arrival = u64(act(cell, state, key, time, parameters, world, model, queue))
         cell = arrival % count_cells(world)
-        kind, case, ready = u64(world.kind[arrival]), u64(0), sync_draw(drawn)
+        kind, case, ready = u64(world.kind[arrival]), u64(0), sync_draw(second_number(key, time))
         for later in range(u64(world.limit.shape[2])):
             case += u64(ready >= world.limit[state, kind, later])
         state = u64(world.next_state[state, kind, case])
         clock += 1
         if world.is_final[state] or clock >= parameters.max_episode_steps:
-            first, count = lanes.first_start[lane], lanes.starts[lane]
-            cell = u64(start_cell(key, time + 1, first, count, lanes.start_cell))
-            state, clock = u64(lanes.initial[lane]), np.int64(0)
+            restart(lane, lanes, time)
+            cell, state, clock = u64(lanes.cell[lane]), u64(lanes.state[lane]), np.int64(0)
     lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = cell, state, clock
 
 
@@ -230,15 +264,30 @@ def train_lanes(
 ) -> None:
     """Train the lanes from `first` to `stop`, one after the other."""
     for lane in range(u64(first), u64(stop)):
-        model = MoveModel(
-            lanes.tries[lane],
-            lanes.chance[lane],
-            lanes.prior_weight[lane],
-            optimistic_value,
-            lanes.arrival[lane],
-            workspace,
-        )
+        model = pick_model(lane, lanes, optimistic_value, workspace)
         train_lane(lane, lanes, world, model, parameters, begin, steps)
+
+
+@kernel
+def act_lane(
+    lanes: SweepLanes,
+    world: SweepTables,
+    parameters: SweepParameters,
+    optimistic_value: Doubles,  # [S, U] what is imagined
+    workspace: Doubles,  # [U]
+    lane: int,
+    time: int,
+) -> Index:
+    """Let a lane act in a world in which its teammates act, too; return its arrival."""
+    here, model = u64(lane), pick_model(u64(lane), lanes, optimistic_value, workspace)
+    cell, state = u64(lanes.cell[here]), u64(lanes.state[here])
+    return act(cell, state, lanes.key[here], time, parameters, world, model, pick_queue(here, lanes))
+
+
+@kernel
+def restart_lane(lanes: SweepLanes, lane: int, time: int) -> None:
+    """Begin the lane's next episode after a step."""
+    restart(u64(lane), lanes, time)
 
 
 @inlined

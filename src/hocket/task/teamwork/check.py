@@ -21,7 +21,7 @@ from hocket.task.settling_arrays import SettledCases
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 from hocket.task.teamwork.joint import fewest_steps, joint_space
-from hocket.task.teamwork.planning import plan_values, reachable_states
+from hocket.task.teamwork.planning import reachable_states
 from hocket.task.teamwork.play import Ints, TeamMoves, Values, play_team
 from hocket.task.teamwork.readiness import Readiness
 from hocket.task.teamwork.search import BELIEFS, ENOUGH, TeamSearch, patience_of
@@ -188,7 +188,7 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
     search = TeamSearch(
         tables,
         readiness,
-        lambda agent, chances: plan_values(readiness.table(agent, chances), DISCOUNT),
+        DISCOUNT,
         TeamMoves.true(tables),
         horizon,
         most_work=most_work,

@@ -18,21 +18,6 @@ Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class _Product(NamedTuple):
-    """The product of world and machine: a *pair* is a machine state and a cell, number state x cells + cell.
-
-    An arrival is a machine state and the arrival of a step, numbered likewise.
-    """
-
-    end: Ints  # [pairs, A x K] the arrivals to which an action may lead, before the step settles
-    weight: Doubles  # [pairs, A, K] how likely it leads there
-    stay: Ints  # [pairs] the arrival of an agent that stays
-    chance: Doubles  # [arrivals, J] of what may come of one
-    target: Ints  # [arrivals, J] the pair after it
-    reward: Doubles  # [arrivals] expected
-    is_final: NDArray[np.bool_]  # [pairs]
-
-
 class MoveOutcomes(NamedTuple):
     """Where an agent's actions lead, and how likely: [D, S, A, K] each."""
 
@@ -47,52 +32,92 @@ class MoveOutcomes(NamedTuple):
         return cls(end, np.broadcast_to(np.array(outcome_chances(table.slip)[:count]), end.shape))
 
 
+class Planner:
+    """Plans for one agent, in the product of world and machine.
+
+    A *pair* is a machine state and a cell, number state x cells + cell. An arrival is a machine state and the arrival
+    of a step, numbered likewise. What teammates are expected to do changes the chances alone: a plan is given them.
+    """
+
+    def __init__(self, table: IndividualTable, outcomes: MoveOutcomes | None = None) -> None:
+        states, cells, arrivals = len(table.dynamics), table.cells, len(table.kind)
+        outcomes = MoveOutcomes.true(table) if outcomes is None else outcomes
+        begin = (np.arange(states) * arrivals)[:, None] + table.offset  # [U, S]
+        end = begin[..., None, None] + outcomes.end[table.dynamics]  # [U, S, A, K]
+        self.end: Ints = end.reshape(states * cells, -1).astype(np.int64)  # [pairs, A x K] arrivals before settling
+        self.weight = outcomes.chance[table.dynamics].reshape(states * cells, len(ACTIONS), -1)  # how likely they are
+        self.stay = (begin + np.arange(cells)).ravel()  # [pairs] the arrival of an agent that stays
+        target = table.next_state[:, table.kind].astype(np.int64) * cells + (np.arange(arrivals) % cells)[:, None]
+        self.target: Ints = target.reshape(states * arrivals, -1)  # [arrivals, J] the pair after it
+        self.is_final = np.repeat(table.is_final, cells)  # [pairs]
+        self.pairs_before = _Sources(self.end, len(self.target))
+        self.arrivals_of = _Sources(self.target, len(self.end))
+
+    def chances(self, table: IndividualTable) -> tuple[Doubles, Doubles]:
+        """Tabulate how likely each outcome of an arrival is, [arrivals, J], and what it pays on average, [arrivals]."""
+        chance, is_over = table.chance[:, table.kind], np.repeat(table.is_final, len(table.kind))
+        reward = (chance * table.reward[:, table.kind]).sum(axis=2).ravel()
+        return np.where(is_over[:, None], 0.0, chance.reshape(len(is_over), -1)), np.where(is_over, 0.0, reward)
+
+    def values(self, table: IndividualTable, discount: float) -> NDArray[np.float32]:
+        """Compute optimal action values by the chances of a table: [cells, actions, machine states].
+
+        In each pass those pairs are looked at that depend on something that has changed, so that a pass costs as much
+        as the front at which values spread. What staying is worth until an event happens is computed at once, where
+        passes would take long. Exact up to a small part of each value, however small that is.
+        """
+        chance, reward = self.chances(table)
+        value, arrival = np.zeros(len(self.end)), reward.copy()
+        itself, target = np.arange(len(value)), self.target[self.stay]
+        loop = np.where(target == itself[:, None], chance[self.stay], 0.0)
+        leaving, stays = chance[self.stay] - loop, 1 / (1 - discount * loop.sum(axis=1))
+        fresh = np.flatnonzero(arrival)  # arrivals that are worth something else than before
+        for _ in range(MOST_PASSES):
+            pairs = self.pairs_before.of(fresh)
+            pairs = pairs[~self.is_final[pairs]]
+            best = self._moves(pairs, arrival).max(axis=1)
+            paid = reward[self.stay[pairs]]
+            waiting = (paid + discount * _expected(leaving, target, value, pairs)) * stays[pairs]
+            best = np.maximum(best, waiting)
+            changed = np.abs(best - value[pairs]) > PRECISION * np.abs(best)
+            pairs = pairs[changed]
+            if not len(pairs):
+                break
+            value[pairs] = best[changed]
+            fresh = self.arrivals_of.of(pairs)
+            arrival[fresh] = reward[fresh] + discount * _expected(chance, self.target, value, fresh)
+        q = self._moves(itself, arrival)
+        q[self.is_final] = 0
+        states, cells = len(table.dynamics), table.cells
+        return np.ascontiguousarray(q.reshape(states, cells, -1).transpose(1, 2, 0).astype(np.float32))
+
+    def _moves(self, pairs: Ints, arrival: Doubles) -> Doubles:
+        """Compute what each action is worth by what it is worth to arrive: [pairs, A]."""
+        weight = self.weight[pairs]
+        worth = arrival[self.end[pairs]].reshape(weight.shape)
+        expected: Doubles = np.einsum("pak,pak->pa", weight, worth)
+        return expected
+
+
 def plan_values(table: IndividualTable, discount: float, outcomes: MoveOutcomes | None = None) -> NDArray[np.float32]:
     """Compute an agent's optimal action values: [cells, actions, machine states].
 
     `outcomes` are what it knows of its moves; if not given, those of the task's own world.
-
-    In each pass those pairs are looked at that depend on something that has changed, so that a pass costs as much as
-    the front at which values spread. What staying is worth until an event happens is computed at once, where passes
-    would take long. Exact up to a small part of each value, however small that is.
     """
-    product = _product(table, MoveOutcomes.true(table) if outcomes is None else outcomes)
-    value, arrival = np.zeros(len(product.end)), product.reward.copy()
-    itself, target = np.arange(len(value)), product.target[product.stay]
-    loop = np.where(target == itself[:, None], product.chance[product.stay], 0.0)
-    leaving, stays = product.chance[product.stay] - loop, 1 / (1 - discount * loop.sum(axis=1))
-    arrivals_of, pairs_before = _Sources(product.target, len(value)), _Sources(product.end, len(arrival))
-    fresh = np.flatnonzero(arrival)  # arrivals that are worth something else than before
-    for _ in range(MOST_PASSES):
-        pairs = pairs_before.of(fresh)
-        pairs = pairs[~product.is_final[pairs]]
-        best = _moves(product, pairs, arrival).max(axis=1)
-        paid = product.reward[product.stay[pairs]]
-        waiting = (paid + discount * _expected(leaving, target, value, pairs)) * stays[pairs]
-        best = np.maximum(best, waiting)
-        changed = np.abs(best - value[pairs]) > PRECISION * np.abs(best)
-        pairs = pairs[changed]
-        if not len(pairs):
-            break
-        value[pairs] = best[changed]
-        fresh = arrivals_of.of(pairs)
-        arrival[fresh] = product.reward[fresh] + discount * _expected(product.chance, product.target, value, fresh)
-    q = _moves(product, itself, arrival)
-    q[product.is_final] = 0
-    states, cells = len(table.dynamics), table.cells
-    return np.ascontiguousarray(q.reshape(states, cells, -1).transpose(1, 2, 0).astype(np.float32))
+    return Planner(table, outcomes).values(table, discount)
 
 
 def reachable_states(table: IndividualTable) -> NDArray[np.bool_]:
     """Flag the machine states in which an agent can end a step, however its moves and its teammates turn out."""
-    product = _product(table, MoveOutcomes.true(table))
+    planner = Planner(table)
+    chance, _ = planner.chances(table)
 
     def following(front: NDArray[np.integer]) -> NDArray[np.integer]:
-        arrived = np.unique(product.end[front])
-        reached: NDArray[np.integer] = product.target[arrived][product.chance[arrived] > 0]
+        arrived = np.unique(planner.end[front])
+        reached: NDArray[np.integer] = planner.target[arrived][chance[arrived] > 0]
         return reached
 
-    seen = flood(len(product.end), table.initial * table.cells + table.starts, following)
+    seen = flood(len(planner.end), table.initial * table.cells + table.starts, following)
     states: NDArray[np.bool_] = np.logical_or.reduce(seen.reshape(len(table.dynamics), -1), axis=1)
     return states
 
@@ -117,32 +142,3 @@ class _Sources:
 def _expected(chance: Doubles, target: Ints, value: Doubles, pairs: Ints) -> Doubles:
     expected: Doubles = (chance[pairs] * value[target[pairs]]).sum(axis=1)
     return expected
-
-
-def _moves(product: _Product, pairs: Ints, arrival: Doubles) -> Doubles:
-    """Compute what each action is worth by what it is worth to arrive: [pairs, A]."""
-    weight = product.weight[pairs]
-    worth = arrival[product.end[pairs]].reshape(weight.shape)
-    expected: Doubles = np.einsum("pak,pak->pa", weight, worth)
-    return expected
-
-
-def _product(table: IndividualTable, outcomes: MoveOutcomes) -> _Product:
-    """Number the pairs, and list what leads to where."""
-    states, cells, arrivals = len(table.dynamics), table.cells, len(table.kind)
-    begin = (np.arange(states) * arrivals)[:, None] + table.offset  # [U, S]
-    end = begin[..., None, None] + outcomes.end[table.dynamics]  # [U, S, A, K]
-    weight = outcomes.chance[table.dynamics]
-    target = table.next_state[:, table.kind].astype(np.int64) * cells + (np.arange(arrivals) % cells)[:, None]
-    chance = table.chance[:, table.kind]
-    reward = (chance * table.reward[:, table.kind]).sum(axis=2)
-    is_over = np.repeat(table.is_final, arrivals)
-    return _Product(
-        end.reshape(states * cells, -1).astype(np.int64),
-        weight.reshape(states * cells, len(ACTIONS), -1),
-        (begin + np.arange(cells)).ravel(),
-        np.where(is_over[:, None], 0.0, chance.reshape(states * arrivals, -1)),
-        target.reshape(states * arrivals, -1),
-        np.where(is_over, 0.0, reward.ravel()),
-        np.repeat(table.is_final, cells),
-    )

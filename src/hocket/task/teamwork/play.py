@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hocket.random import ACTION_BITS, CHANCE_BITS, PER_STEP, PLANNING, number, stream_key, threshold
 from hocket.task.bodies import hold_all_apart
-from hocket.task.grid import Numbers
+from hocket.task.grid import STAY, Numbers
 from hocket.task.settling_arrays import SettledCases, settle
 from hocket.task.tables import Bools, Tables, draw_starts
 from hocket.task.teamwork.planning import MoveOutcomes
@@ -45,7 +45,9 @@ class TeamMoves(NamedTuple):
         """List where an agent's actions lead, and how likely."""
         world = int(self.world[agent])
         above = self.limit[world] / threshold(1.0)
-        return MoveOutcomes(self.end[world], -np.diff(above, axis=-1, prepend=1.0, append=0.0))
+        chance = -np.diff(above, axis=-1, prepend=1.0, append=0.0)
+        count = int(np.flatnonzero(chance.any(axis=(0, 1, 2)))[-1]) + 1  # one, where nobody slips
+        return MoveOutcomes(self.end[world][..., :count], chance[..., :count])
 
 
 class PlayedEpisodes(NamedTuple):
@@ -100,10 +102,12 @@ def play_team(
 
     An episode in which nothing has happened for `patience` steps is given up. With the purpose and seed of tests it
     plays the same episodes as a compiled test. `watch` is told of every step: which episodes are going, their
-    cells and actions, and how it settled.
+    cells and actions, and how it settled; if nobody is, episodes in which everyone waits for ever are cut short, and
+    counted as if they were not.
     """
     agents = np.arange(len(tables.start))
     policy, counter = GreedyPolicy(team) if isinstance(team, np.ndarray) else team, _Counter(tables)
+    waits = _waits(tables, policy, moves) if watch is None and isinstance(policy, GreedyPolicy) else None
     seeds = np.full((len(episodes), 1), seed, np.uint64)
     key = stream_key(purpose, seeds, agents.astype(np.uint64)[None], np.array(episodes, np.uint64)[:, None])
     cell, state = draw_starts(tables, key), np.tile(tables.initial.astype(np.int64), (len(episodes), 1))
@@ -116,6 +120,7 @@ def play_team(
             break
         first, second = (_numbers(key[going], step * PER_STEP + place) for place in range(PER_STEP))
         action = policy.choose(cell[going], state[going], (first >> np.uint64(64 - ACTION_BITS)) * 2.0**-ACTION_BITS)
+        is_stalled = None if waits is None else waits[agents, cell[going], state[going]].all(axis=1)
         at = (moves.world, tables.dynamics[agents, state[going]], cell[going], action)
         drawn = (second >> np.uint64(64 - CHANCE_BITS)).astype(np.int64)
         outcome = (drawn[..., None] < moves.limit[at]).sum(axis=2)
@@ -124,7 +129,8 @@ def play_team(
             cell[going] = hold_all_apart(tables.body_rule, tables.body, before, cell[going])
         kind = tables.kinds(before, cell[going])
         settled = settle(tables, kind, state[going])
-        counter.add(state[going], kind, settled)
+        counter.add(state[going], kind)
+        counter.add_happened(settled)
         if watch is not None:
             watch(going, cell[going], action, settled)
         state[going] = settled.state
@@ -135,12 +141,29 @@ def play_team(
         is_done = _is_done(tables, settled.state)
         steps[going[is_done]], length[going] = step + 1, step + 1
         is_over[going] = is_done | (step + 1 - last_event[going] >= patience)
+        if is_stalled is not None and is_stalled.any():
+            is_stalled &= ~is_over[going] & (last_event[going] <= step)  # nothing has happened in this step
+            cases = going[is_stalled]
+            left = np.minimum(last_event[cases] + patience, max_steps) - step - 1
+            counter.add(state[cases], kind[is_stalled], left)
+            length[cases], is_over[cases] = length[cases] + left, True
     return PlayedEpisodes(steps, counter.counts(), cell, state, length, returns)
 
 
 def _numbers(key: NDArray[np.uint64], position: int) -> NDArray[np.uint64]:
     drawn: NDArray[np.uint64] = number(key, np.full((1, 1), position, np.uint64))
     return drawn
+
+
+def _waits(tables: Tables, policy: GreedyPolicy, moves: TeamMoves) -> Bools:
+    """Flag where an agent stays for certain until something happens, or has no event to propose: [N, S, U]."""
+    cells = np.arange(tables.cells)
+    is_fixed: Bools = np.logical_and.reduce(moves.end[..., STAY, :] == cells[:, None], axis=-1)  # [W, D, S]
+    stays = (policy.count == 1) & (policy.action[:, :, 0] == STAY)  # [N, S, U]
+    there = is_fixed[moves.world[:, None], tables.dynamics]  # [N, U, S]
+    is_idle: Bools = np.logical_and.reduce(tables.event < 0, axis=(2, 3))  # [N, U]
+    flags: Bools = stays & there.transpose(0, 2, 1) | is_idle[:, None]
+    return flags
 
 
 def _is_done(tables: Tables, state: Ints) -> Bools:
@@ -158,21 +181,27 @@ class _Counter:
         self.event = tables.event
         self.proposed, self.happened = (np.zeros(tables.event.size, np.int64) for _ in range(2))
 
-    def add(self, state: Ints, kind: NDArray[np.integer], settled: SettledCases) -> None:
+    def add(self, state: Ints, kind: NDArray[np.integer], times: Ints | None = None) -> None:
+        """Count what is proposed in a step of some cases, or in so many that are alike."""
         agents, (_, states, kinds, slots) = np.arange(state.shape[1]), self.event.shape
         row = ((agents * states + state) * kinds + kind)[..., None] * slots + np.arange(slots)
-        self._tally(self.proposed, row[self.event.ravel()[row] >= 0])
+        is_event = self.event.ravel()[row] >= 0
+        weight = None if times is None else np.broadcast_to(times[:, None, None], row.shape)[is_event]
+        self._tally(self.proposed, row[is_event], weight)
+
+    def add_happened(self, settled: SettledCases) -> None:
+        """Count what has happened in a step."""
         for place, at in enumerate(settled.slots):
             entry = np.ravel_multi_index(at, self.event.shape)
             self._tally(self.happened, entry)
             if place:
                 self._tally(self.proposed, entry)
 
-    def _tally(self, counts: Ints, entries: NDArray[np.intp]) -> None:
+    def _tally(self, counts: Ints, entries: NDArray[np.intp], times: Ints | None = None) -> None:
         if counts.size < 10_000:
-            counts += np.bincount(entries.ravel(), minlength=counts.size)
+            counts += np.bincount(entries.ravel(), times, minlength=counts.size).astype(np.int64)
         else:
-            np.add.at(counts, entries.ravel(), 1)
+            np.add.at(counts, entries.ravel(), 1 if times is None else times)
 
     def counts(self) -> Counts:
         shape = self.event.shape

@@ -10,7 +10,7 @@ teammates.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables
+from hocket.task.teamwork.planning import Planner
 from hocket.task.teamwork.play import PlayedEpisodes, TeamMoves, Values, play_team
 from hocket.task.teamwork.readiness import Chances, Readiness
 
@@ -32,8 +33,6 @@ EPISODES = 60  # that are played to judge a team
 MANY_EPISODES = 4 * EPISODES  # with which what few have not shown is looked for
 ENOUGH = 0.99  # success of a team that works
 MOST_REMEMBERED = 2**26  # bytes of plans, and of what came of teams
-
-Plan = Callable[[int, Chances], NDArray[np.float32]]  # agent, readiness -> its action values [S, A, U]
 
 
 class PlannedTeam(NamedTuple):
@@ -51,7 +50,7 @@ class TeamSearch:
 
     tables: Tables
     readiness: Readiness
-    plan: Plan
+    discount: float
     moves: TeamMoves
     max_steps: int  # of an episode
     seed: int = 0
@@ -68,12 +67,13 @@ class TeamSearch:
         """
         best: PlannedTeam | None = None
         waiting: list[tuple[PlannedTeam, Iterator[tuple[PlannedTeam, PlayedEpisodes]]]] = []
-        work = 0.0
-        for start, is_agreement in self._starts(first):
+        work, revised = 0.0, RevisedAgreements(self.tables)
+        for start, is_agreement in self._starts(first, revised):
             if best is not None and self.is_enough(best.score) and not is_agreement:
                 continue
             improvements = self._improve(start)
             team, played = next(improvements)
+            revised.last = played
             best, work = self._better(best, team), work + self._work(played)
             if work > self.most_work or self._is_fastest(played):
                 return best
@@ -104,11 +104,13 @@ class TeamSearch:
         """Say whether all episodes succeed, and half of them take no more steps than have to be."""
         return bool((played.steps >= 0).all() and np.median(played.steps) <= self.fewest_steps)
 
-    def _starts(self, first: Chances | None) -> Iterator[tuple[Chances, bool]]:
+    def _starts(self, first: Chances | None, revised: RevisedAgreements) -> Iterator[tuple[Chances, bool]]:
         constant = self.readiness.believe(self.beliefs[0])
         if first is not None and not np.array_equal(first, constant):
             yield first, False
         yield constant, False
+        for revision in revised.starts(self.readiness):
+            yield revision, False
         for trace in agreements(self.tables, MOST_AGREEMENTS):
             yield self.readiness.agree(trace, LIKELY, UNLIKELY), True
         for chance in self.beliefs[1:]:
@@ -119,7 +121,7 @@ class TeamSearch:
         agents, chances = len(self.tables.start), start.copy()
         values = np.stack([self.values(agent, chances) for agent in range(agents)])
         played = self.play(values)
-        yield PlannedTeam(values.copy(), chances.copy(), played.score(self.max_steps), agents), played
+        yield PlannedTeam(values.copy(), chances.copy(), self.score(played), agents), played
         unchanged = 0
         for change in range(ROUNDS * agents):
             agent = change % agents
@@ -131,19 +133,48 @@ class TeamSearch:
                     return
                 continue
             unchanged, played = 0, self.play(values)
-            yield PlannedTeam(values.copy(), chances.copy(), played.score(self.max_steps), change), played
+            yield PlannedTeam(values.copy(), chances.copy(), self.score(played), change), played
+
+    def score(self, played: PlayedEpisodes) -> tuple[float, float]:
+        """Rate a team: by success, then by mean steps, of which fewer are better.
+
+        A failure counts as the limit, and as more steps the more events its machines had to go. Where a task has
+        rewards, its mean return takes the place of success.
+        """
+        done, left = played.steps >= 0, self._events_left[np.arange(len(self.tables.start)), played.state].sum(axis=1)
+        first = played.returns if self.tables.has_rewards else done
+        steps = np.where(done, played.steps, self.max_steps * (1 + left / max(1, self._events_left.sum())))
+        return float(first.mean()), -float(steps.mean())
+
+    @cached_property
+    def _events_left(self) -> NDArray[np.int64]:
+        """Count the fewest events to a final state, for each state of each machine: [N, U]."""
+        event, states = self.tables.event, np.arange(self.tables.event.shape[1])
+        target = np.where(event >= 0, self.tables.next_state, states[:, None, None]).reshape(*event.shape[:2], -1)
+        left = np.where(self.tables.is_final, 0, len(states))
+        for _ in states:
+            following = np.take_along_axis(left, target.reshape(len(left), -1), axis=1).reshape(target.shape)
+            left = np.minimum(left, 1 + following.min(axis=2))
+        return left
 
     def values(self, agent: int, chances: Chances) -> NDArray[np.float32]:
         """Plan an agent's action values by its readiness, as large as those of all agents."""
         key = agent, blake2b(chances[agent].tobytes()).digest()
         if key not in self._plans:
             values = np.zeros((self.tables.cells, len(ACTIONS), self.tables.event.shape[1]), np.float32)
-            planned = self.plan(agent, chances)
-            values[..., : planned.shape[2]] = planned
+            table = self.readiness.table(agent, chances)
+            if agent not in self._planners:
+                self._planners[agent] = Planner(table, self.moves.outcomes(agent))
+            values[..., : len(table.dynamics)] = self._planners[agent].values(table, self.discount)
             if (len(self._plans) + 1) * values.nbytes > MOST_REMEMBERED:
                 self._plans.clear()
             self._plans[key] = values
         return self._plans[key]
+
+    @cached_property
+    def _planners(self) -> dict[int, Planner]:
+        """What plans of an agent have in common."""
+        return {}
 
     @cached_property
     def _plans(self) -> dict[tuple[int, bytes], NDArray[np.float32]]:
@@ -189,6 +220,44 @@ def _is_best(values: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Flag the best actions in all cells and machine states: [..., S, A, U]."""
     best: NDArray[np.bool_] = values == values.max(axis=-2, keepdims=True)
     return best
+
+
+class RevisedAgreements:
+    """Agreements on what comes next in each state of the team machine, revised where the team then stalls.
+
+    The machine does not say what the map asks for: that a door must be held open before anybody gets through. A team
+    that waits for an event in vain shows it, and expects another one in that state next time.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.last: PlayedEpisodes | None = None  # the episodes that were played last
+        self.vain = set[tuple[int, int]]()  # team states and events that were waited for
+
+    def starts(self, readiness: Readiness) -> Iterator[Chances]:
+        """Yield what agents expect; before the next one, `last` must be set."""
+        for _ in range(MOST_AGREEMENTS):
+            agreed = self.next_events()
+            if self.tables.team_initial not in agreed:
+                return
+            yield readiness.agree([*agreed.items()], LIKELY, UNLIKELY)
+            if self.last is None or (self.last.steps >= 0).all():
+                return
+            stalled = self.last.state[self.last.steps < 0]  # [failures, N]
+            is_there = (stalled[:, :, None] == self.tables.team_class).all(axis=1)  # [failures, V]
+            before = len(self.vain)
+            self.vain.update((v, agreed[v]) for v in np.flatnonzero(is_there.any(axis=0)).tolist() if v in agreed)
+            if len(self.vain) == before:
+                return
+
+    def next_events(self) -> dict[int, int]:
+        """Find the next event on a shortest way to completion that nobody has waited for in vain, for each state."""
+        forward = [
+            [event for event in np.flatnonzero(row >= 0).tolist() if (state, event) not in self.vain]
+            for state, row in enumerate(self.tables.team_next)
+        ]
+        traces = _shortest(self.tables, forward, backwards=True)
+        return {state: trace[0][1] for state, trace in traces.items() if trace}
 
 
 def agreements(tables: Tables, most: int) -> list[list[tuple[int, int]]]:

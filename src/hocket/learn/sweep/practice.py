@@ -1,0 +1,79 @@
+"""Practice: where a team relies on ways that nobody has tried, its agents act together in the world for a while.
+
+An agent that trains with simulated teammates may never come to where the team would take it: its teammates are imagined
+to be there sooner, or its own part is over when its episode begins. So steps of training are taken by all agents of a
+team at once. Each goes by what it hopes for and learns from what comes of it, as ever; only the events are the team's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from hocket.learn.sweep import kernel
+from hocket.task.bodies import hold_all_apart
+from hocket.task.settling_arrays import settle
+from hocket.task.tables import Tables
+from hocket.task.teamwork.search import patience_of
+
+EPISODES = 4  # of a bout
+SHARE_PRACTISED = 16  # a bout takes at most the steps so far over this; then the team is reviewed again
+
+
+class Actor(NamedTuple):
+    """An agent of the team."""
+
+    lanes: kernel.SweepLanes
+    lane: int
+    act: Callable[[int], int]  # takes the number of a step, returns the arrival
+
+
+class Practice:
+    """A bout of team episodes of one seed; it can be interrupted after every step."""
+
+    def __init__(self, tables: Tables, actors: Sequence[Actor], bout: int, most_steps: int) -> None:
+        self.tables, self.actors, self.bout, self.steps_left = tables, actors, bout, most_steps
+        self.patience, self.quiet = patience_of(tables), 0  # steps in which nothing has happened, at most and so far
+        self.episodes_left = EPISODES
+        self.has_begun = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all steps were taken, or all episodes played."""
+        return not (self.steps_left and self.episodes_left)
+
+    def train(self, begin: int, stop: int) -> int:
+        """Take steps of training until one is reached or the bout is over; return the step that comes next."""
+        if not self.has_begun:
+            self.has_begun = True
+            self._restart(begin - 1)
+        while begin < stop and not self.is_over:
+            self._step(begin)
+            begin += 1
+        if self.is_over:
+            self._restart(begin - 1)
+        return begin
+
+    def _step(self, time: int) -> None:
+        """Let everyone act once."""
+        tables, agents = self.tables, np.arange(len(self.actors))
+        before = np.array([[actor.lanes.cell[actor.lane] for actor in self.actors]])
+        state = np.array([[actor.lanes.state[actor.lane] for actor in self.actors]])
+        cell = np.array([[actor.act(time) for actor in self.actors]], np.int64) % tables.cells
+        if len(tables.body):
+            cell = hold_all_apart(tables.body_rule, tables.body, before, cell)
+        settled = settle(tables, tables.kinds(before, cell), state)
+        for agent, (lanes, lane, _) in enumerate(self.actors):
+            lanes.cell[lane], lanes.state[lane] = cell[0, agent], settled.state[0, agent]
+        self.steps_left, self.quiet = self.steps_left - 1, 0 if settled.rounds else self.quiet + 1
+        if tables.is_final[agents, settled.state[0]].all() or self.quiet >= self.patience:
+            self.episodes_left -= 1
+            self._restart(time)
+
+    def _restart(self, time: int) -> None:
+        """Begin everyone's next episode after a step."""
+        self.quiet = 0
+        for lanes, lane, _ in self.actors:
+            kernel.restart_lane(lanes, lane, time)
