@@ -111,8 +111,7 @@ def show_study() -> None:
     timed(block, "train", "training on the device")
     timed(block, "play", "tests on the device")
     timed(running, "keep_records", "writing records and policies")
-    timed(running.CurveTable, "add", "rows of curves.csv")
-    timed(running.CurveTable, "keep", "naming curves.csv")
+    timed(running, "sum_up", "writing curves.csv and study.json")
     study = hk.Study([hk.load_task("buttons")], ["dqprm"], RUNS, STEPS, {"test_every": 60} if TRIED else {})
     with tempfile.TemporaryDirectory() as folder:
         results = []

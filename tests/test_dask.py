@@ -16,8 +16,7 @@ import pytest
 import hocket as hk
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.warmup import compile_kernels
-from hocket.study.cluster import TRIES, CancelledOnCluster, DaskEngine, run_portable
-from hocket.study.engines import make_engine
+from hocket.study.engines import TRIES, CancelledOnCluster, DaskEngine, make_engine, run_portable
 from hocket.study.running import UnfinishedError, run_study
 from hocket.study.study import Study
 from hocket.task.files import task_from
@@ -97,7 +96,7 @@ def test_a_cluster_gives_the_same_results_even_if_a_worker_is_killed(cluster, tm
 
 
 def test_what_a_scheduler_that_is_killed_leaves_to_do_ends_with_the_same_results(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr("hocket.study.cluster.CONNECTING", 5)
+    monkeypatch.setattr("hocket.study.engines.CONNECTING", 5)
     study = Study([make() for make in TASKS.values()], LEARNERS, 2, 1_000)
     engine = OneFirst(cluster.address)
     engine.then = cluster.scheduler.kill
@@ -219,7 +218,7 @@ def test_a_study_that_is_stopped_leaves_a_cluster_free_for_others(cluster, tmp_p
 
 
 def test_a_study_whose_scheduler_dies_says_so_and_keeps_what_is_finished(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr("hocket.study.cluster.CONNECTING", 5)
+    monkeypatch.setattr("hocket.study.engines.CONNECTING", 5)
     engine = OneFirst(cluster.address)
     engine.then = cluster.scheduler.kill
     with pytest.raises(UnfinishedError, match=r"the scheduler at tcp://\S+ is gone; .*finished \(1\) are kept"):
@@ -356,7 +355,7 @@ def first_only(after):
     ],
 )
 def test_a_cluster_that_is_gone_or_deserted_is_given_up(tmp_path, monkeypatch, after, said):
-    monkeypatch.setattr("hocket.study.cluster.DESERTED", 0)
+    monkeypatch.setattr("hocket.study.engines.DESERTED", 0)
     study = Study([meeting()], ["iql"], 2, 1_000)
     with pytest.raises(UnfinishedError, match=said):
         run_study(study, tmp_path, engine=engine_of(Told(first_only(after))))
@@ -414,7 +413,7 @@ def test_a_job_that_nobody_wants_any_more_ends(monkeypatch):
 
 
 def test_a_scheduler_that_does_not_answer_is_an_error_in_words(monkeypatch):
-    monkeypatch.setattr("hocket.study.cluster.CONNECTING", 1)
+    monkeypatch.setattr("hocket.study.engines.CONNECTING", 1)
     with pytest.raises(hk.HocketError, match=r"scheduler 'tcp://127.0.0.1:\d+' does not answer"):
         DaskEngine(f"tcp://127.0.0.1:{free_port()}")
 

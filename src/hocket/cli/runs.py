@@ -18,7 +18,7 @@ from hocket.errors import HocketError, SettingsError, printable
 
 if TYPE_CHECKING:
     from hocket.report.summary import Summary
-    from hocket.study.jobs import Engine
+    from hocket.study.engines import Engine
     from hocket.study.store import Results
     from hocket.study.study import Study
 

@@ -16,7 +16,7 @@ from hocket.learn.actors import WrappedWorld
 from hocket.learn.catalogue import find_learner, shapes_on
 from hocket.learn.policies import Policy, load_policy, peek_policy
 from hocket.learn.settings import SettingValue
-from hocket.study.records import Record, read_record, set_apart
+from hocket.study.records import Record, TestSummary, read_record, set_apart
 from hocket.study.store import PIECE, SceneSource, policy_path
 from hocket.task.catalogue import as_task
 from hocket.task.files import read_task
@@ -26,10 +26,12 @@ from hocket.task.task import Task
 
 
 class ShownWorld(WrappedWorld, Protocol):
-    """A world of somebody else's, known by what it looks like."""
+    """A world of somebody else's, known by what it looks like, in which what was learnt can be tested."""
 
     @property
     def scene(self) -> SceneSource: ...
+
+    def test(self, policy: Policy) -> TestSummary: ...
 
 
 class Policies(NamedTuple):
@@ -50,35 +52,28 @@ def find_policies(folder: str | Path, task: Task) -> Policies:
     """Read the policies in a folder that belong to a task; those that are damaged or do not fit it are named."""
     task = with_team_machine(task)
     read = _reader(task)
-    of_task: dict[Path, Policy] = {}
+    by_learner: dict[str, dict[Path, Policy]] = {}
     others: list[str] = []
     problems: list[str] = []
     for path in listed(Path(folder), "policies/*.npz"):
         try:
             about = peek_policy(path)
             if about.digest == task.digest:
-                of_task[path] = read(path)
+                policy = read(path)
+                by_learner.setdefault(policy.learner, {})[path] = policy
             else:
                 others.append(about.task)
         except HocketError as error:
             problems.append(str(error))
-    ordered = _in_order(of_task)
-    return Policies(
-        tuple(policy for policy, _ in ordered), tuple(others), tuple(problems), tuple(apart for _, apart in ordered)
-    )
-
-
-def _in_order(policies: Mapping[Path, Policy]) -> list[tuple[Policy, dict[str, SettingValue]]]:
-    """Put policies in the order of learners, settings that set them apart, and seeds; say which settings do."""
-    ordered = []
-    for learner in dict.fromkeys(policy.learner for policy in policies.values()):
-        group = {path: policy for path, policy in policies.items() if policy.learner == learner}
-        tables = set_apart([{**_steps(path), **policy.settings} for path, policy in group.items()]) if group else []
-        rows = list(zip(group.values(), tables, strict=True))
+    ordered: list[tuple[Policy, dict[str, SettingValue]]] = []  # by learners, settings that set them apart, and seeds
+    for group in by_learner.values():
+        apart = set_apart([{**_steps(path), **policy.settings} for path, policy in group.items()])
         ordered += sorted(
-            rows, key=lambda row: ([(isinstance(value, str), value) for value in row[1].values()], row[0].seed)
+            zip(group.values(), apart, strict=True),
+            key=lambda row: ([(isinstance(value, str), value) for value in row[1].values()], row[0].seed),
         )
-    return ordered
+    of_task, settings = zip(*ordered, strict=True) if ordered else ((), ())
+    return Policies(of_task, tuple(others), tuple(problems), settings)
 
 
 def _steps(path: Path) -> dict[str, int]:

@@ -28,14 +28,12 @@ from hocket.learn.settings import SettingValue, former_settings, name_value, ren
 from hocket.learn.testing import KINDS as KINDS
 from hocket.learn.testing import TestEpisodes as TestEpisodes
 from hocket.machine.names import check_name
-from hocket.study.digits import digits, listed
 
 FORMAT = "hocket run 1"
 LIMIT = 256 * MEGABYTE  # of a record's file
 LONGEST_SLUG = 40  # characters of a task's name in file names
 MOST = 2**63 - 1  # of a number in a record
 FARTHEST = 1e6  # cells from a map's corner that somebody may be
-TRUTH = np.array([b"false", b"true"])
 LIBRARIES = ("numpy", "numba")  # whose versions may change results
 
 Settings = Mapping[str, SettingValue]
@@ -65,6 +63,16 @@ class TestSummary:
     returns: tuple[float, ...] = ()  # [N]: the mean of what each agent's machine paid; where a task has rewards
 
 
+@cache  # thousands of runs may be made at a time
+def surroundings() -> dict[str, str]:
+    """Say with which versions, and on what machine, something was made."""
+    versions = {"hocket": __version__, "python": platform.python_version()}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return {**versions, "machine": f"{platform.system()} {platform.machine()}"}
+
+
 @dataclass(frozen=True)
 class Record:
     """A finished run."""
@@ -78,7 +86,7 @@ class Record:
     tests: Mapping[str, TestEpisodes] = field(repr=False)  # by kind of policy
     seconds: float = 0.0  # of computing
     test_summary: TestSummary | None = field(default=None, repr=False)
-    made: Mapping[str, str] = field(default_factory=lambda: surroundings(), repr=False)  # with what, and on what
+    made: Mapping[str, str] = field(default_factory=surroundings, repr=False)  # with what, and on what
 
     def __post_init__(self) -> None:
         for text, what in ((self.task, "a task"), (self.learner, "a learner"), (self.digest, "a task's digest")):
@@ -121,22 +129,6 @@ def slug(name: str) -> str:
     'a_b_c'
     """
     return re.sub(r"[^A-Za-z0-9_.+-]+", "_", name)[:LONGEST_SLUG].strip(".") or "_"
-
-
-def surroundings() -> dict[str, str]:
-    """Say with which versions, and on what machine, something was made."""
-    versions = {"hocket": __version__, "python": platform.python_version(), **_libraries()}
-    return {**versions, "machine": f"{platform.system()} {platform.machine()}"}
-
-
-@cache
-def _libraries() -> dict[str, str]:
-    """Find the versions of libraries; once, for thousands of runs may be made at a time."""
-    versions = {}
-    for name in LIBRARIES:
-        with suppress(PackageNotFoundError):
-            versions[name] = version(name)
-    return versions
 
 
 def record_of(run: Run, summary: TestSummary | None = None) -> Record:
@@ -195,39 +187,28 @@ def write_record(record: Record) -> str:
     """Lay a record out as JSON."""
     document: dict[str, object] = {
         "format": FORMAT,
-        "task": record.task,
-        "digest": record.digest,
-        "learner": record.learner,
-        "seed": record.seed,
-        "steps": record.steps,
+        **{name: getattr(record, name) for name in ("task", "digest", "learner", "seed", "steps")},
         "settings": dict(record.settings),
         "seconds": record.seconds,
         "made": dict(record.made),
+        "tests": {kind: _tests_to(tests) for kind, tests in record.tests.items()},
     }
-    tests = ",".join(f"{_json(kind)}:{_tests_to(tests)}" for kind, tests in record.tests.items())
-    summary = "" if record.test_summary is None else f',"review":{_json(_summary_to(record.test_summary))}'
-    return f'{_json(document)[:-1]},"tests":{{{tests}}}{summary}}}\n'
+    if record.test_summary is not None:
+        document["review"] = _summary_to(record.test_summary)
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _tests_to(tests: TestEpisodes) -> str:
-    """Lay tests out as JSON, which is most of a record."""
-    step, taken = listed(digits(tests.step)), listed(digits(tests.test_steps))
-    success = listed(TRUTH[tests.success.astype(np.intp)])
-    earned = "" if tests.returns is None else f',"return":{_json([float(f"{one:.12g}") for one in tests.returns])}'
-    return f'{{"step":{step},"test_steps":{taken},"success":{success}{earned}}}'
+def _tests_to(tests: TestEpisodes) -> dict[str, object]:
+    columns: dict[str, object] = {name: getattr(tests, name).tolist() for name in ("step", "test_steps", "success")}
+    if tests.returns is not None:
+        columns["return"] = [float(f"{earned:.12g}") for earned in tests.returns]
+    return columns
 
 
 def _summary_to(summary: TestSummary) -> dict[str, object]:
     return {
-        "episodes": summary.episodes,
-        "policy": summary.policy,
-        "successes": summary.successes,
-        "own_successes": list(summary.own_successes),
-        **({"returns": list(summary.returns)} if summary.returns else {}),
+        **{name: getattr(summary, name) for name in ("episodes", "policy", "successes", "own_successes")},
+        **({"returns": summary.returns} if summary.returns else {}),
         "visits": summary.visits.tolist(),
         "replays": {
             kind: {
@@ -235,7 +216,7 @@ def _summary_to(summary: TestSummary) -> dict[str, object]:
                 "x": replay.points[:, :, 0].T.tolist(),
                 "y": replay.points[:, :, 1].T.tolist(),
                 "states": [changes_of(column) for column in zip(*replay.states, strict=True)],
-                "events": [list(event) for event in replay.events],
+                "events": replay.events,
             }
             for kind, replay in summary.replays.items()
         },

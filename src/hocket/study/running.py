@@ -5,32 +5,31 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from hocket.background import unless_stopped
 from hocket.errors import ClusterError, HocketError
 from hocket.learn.batches import Batch, Report
 from hocket.learn.catalogue import find_learner
 from hocket.learn.policies import Policy, Run
-from hocket.study.curves import CurveTable, Layout, growing_table, layout_of
-from hocket.study.engines import ThreadEngine
-from hocket.study.jobs import Engine, Finished, pack_world
-from hocket.study.policies import damaged_policies
-from hocket.study.records import Record, TestSummary, record_of
+from hocket.study.engines import Engine, ThreadEngine
+from hocket.study.policies import ShownWorld, damaged_policies
+from hocket.study.records import Record, TestSummary
 from hocket.study.store import (
+    Finished,
     Results,
     SceneSource,
     add_runs,
     claimed,
-    curves_path,
-    keep_about,
     keep_records,
     keep_task,
     load_results,
+    sum_up,
 )
 from hocket.study.study import JobGroup, Study, load_study
 from hocket.study.testing import play_tests
@@ -74,27 +73,37 @@ def run_study(
         if not before.is_whole:
             return before  # there is nothing new to write down
         tasks = {group.task.digest: group.task for group in groups}
-        plan = list(dict.fromkeys(key for group in groups for key in group.keys().values()))
+        plan = dict.fromkeys(key for group in groups for key in group.keys().values())
         kept = {record.key: record for record in before.records}
         spoilt = damaged_policies(store, [kept[key] for key in plan if key in kept], tasks, halt)
         whole = {key: record for key, record in kept.items() if key not in spoilt}
         missing = _missing(groups, whole, chosen)
-        unless_stopped(lambda: _check_learners([batch for batch, _ in missing]), halt)
+        unless_stopped(lambda: _check_learners(missing), halt)
         for task in tasks.values():
             keep_task(store, task)
-        tally = _Tally(len(plan), sum(key in whole for key in plan), missing, watch)
-        layout, failure = _layout(groups, plan, kept), None
-        with growing_table(curves_path(store), layout, _in_order(plan, whole), halt) as table:
-            if table is not None:
-                failure = _carry_out(chosen, missing, partial(_keep, store, table, whole), tally, halt)
-            ordered = _in_order(plan, {**kept, **whole})
-            if table is not None:
-                table.keep(ordered, halt)
-        left = sum(key not in whole for key in plan)
+        tally, failure = _Tally(len(plan), sum(key in whole for key in plan), missing, watch), None
+        batches = sorted((batch for batch, _ in missing), key=_weight, reverse=True)
+        try:
+            for finished in chosen.run(batches, tally.reporter, halt):
+                keep_records(store, finished)
+                whole |= {run.record.key: run.record for run in finished}
+                tally.finish(len(finished))
+        except Exception as error:  # raised again when what is finished is summed up
+            failure = error
+        left, records = sum(key not in whole for key in plan), {**kept, **whole}
+        ordered = [record for key, record in records.items() if key not in plan]  # what was there before comes first
+        ordered += [records[key] for key in plan if key in records]
+        planned = [*(record for key, record in kept.items() if key not in plan), *(group.sample() for group in groups)]
         about: dict[str, object] = {"missing": left, "wall_seconds": round(time.perf_counter() - begin, 3)}
         if study.published is not None:
             about["published"] = study.published.document()
-        results = before.with_runs(ordered, tasks, keep_about(store, ordered, **about), spoilt.values())
+        results = replace(
+            before,
+            about=sum_up(store, ordered, planned, **about),
+            records=tuple(ordered),
+            tasks={**before.tasks, **tasks},
+            problems=(*before.problems, *spoilt.values()),
+        )
     if isinstance(failure, ClusterError):
         raise UnfinishedError(failure, results, left) from None
     if failure is not None:
@@ -111,43 +120,9 @@ class UnfinishedError(HocketError):
         self.results = results
 
 
-def _carry_out(
-    engine: Engine,
-    missing: Sequence[tuple[Batch, str]],
-    keep: Callable[[Sequence[Finished]], None],
-    tally: _Tally,
-    stop: threading.Event,
-) -> Exception | None:
-    """Run what is missing, keeping runs as they finish; return what has ended it early, if anything has."""
-    batches = sorted((batch for batch, _ in missing), key=_weight, reverse=True)
-    try:
-        for finished in engine.run(batches, tally.reporter, stop):
-            keep(finished)
-            tally.finish(len(finished))
-    except Exception as error:  # raised again when what is finished is summed up
-        return error
-    return None
-
-
-def _keep(store: Path, table: CurveTable, whole: dict[str, Record], finished: Sequence[Finished]) -> None:
-    """Write down runs that have finished, and count them among those that are whole."""
-    keep_records(store, finished)
-    records = [run.record for run in finished]
-    table.add(records)
-    whole |= {record.key: record for record in records}
-
-
-def _layout(groups: Sequence[JobGroup], plan: Sequence[str], known: Mapping[str, Record]) -> Layout:
-    """Lay out the table that a folder will have in the end: of what was there before, and of all of the study."""
-    ours = set(plan)
-    return layout_of(
-        [*(record for key, record in known.items() if key not in ours), *(group.sample() for group in groups)]
-    )
-
-
-def _check_learners(batches: Sequence[Batch]) -> None:
+def _check_learners(missing: Sequence[tuple[Batch, str]]) -> None:
     """Refuse a study of which some learner cannot train on a task, before any other begins."""
-    for batch in batches:
+    for batch, _ in missing:
         find_learner(batch.learner).check(compile_task(batch.task), batch.settings)
 
 
@@ -167,15 +142,6 @@ def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], engine: En
 
 def _weight(batch: Batch) -> int:
     return batch.steps * len(batch.task.agents) * len(batch.seeds)
-
-
-def _in_order(plan: Sequence[str], known: Mapping[str, Record]) -> list[Record]:
-    """List what the folder had before, then the study's own, as the study names them; all of them once."""
-    ours = set(plan)
-    return [
-        *(record for key, record in known.items() if key not in ours),
-        *(known[key] for key in plan if key in known),
-    ]
 
 
 class _Tally:
@@ -215,18 +181,7 @@ class _Tally:
             self.watch(Update(self.jobs, self.all_jobs, self.steps, self.all_steps, MappingProxyType(self.medians)))
 
 
-class ForeignWorld(Protocol):
-    """A world of somebody else's in which what was learnt can be tested."""
-
-    @property
-    def scene(self) -> SceneSource:
-        """What it looks like."""
-
-    def test(self, policy: Policy) -> TestSummary:
-        """Play test episodes."""
-
-
-def save_runs(task: Task | str | Path | ForeignWorld, runs: Sequence[Run], folder: str | Path) -> Results:
+def save_runs(task: Task | str | Path | ShownWorld, runs: Sequence[Run], folder: str | Path) -> Results:
     """Write runs that `train` has returned to a folder, as a study would; what the folder has already stays in it."""
     if isinstance(task, Task | str | Path):
         loaded = with_team_machine(as_task(task))
@@ -234,5 +189,4 @@ def save_runs(task: Task | str | Path | ForeignWorld, runs: Sequence[Run], folde
         test: Callable[[Policy], TestSummary] = partial(play_tests, loaded, compile_task(loaded))
     else:
         world, test = task.scene, task.test
-    kept = ((record_of(run, test(run.policy)), run.policy.packed(), pack_world(run)) for run in runs)
-    return add_runs(folder, kept, [world])
+    return add_runs(folder, (Finished.of(run, test(run.policy)) for run in runs), [world])

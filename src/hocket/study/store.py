@@ -15,11 +15,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import Protocol, TypeVar, cast
+from typing import NamedTuple, Protocol, TypeVar
 
 from hocket.background import in_pieces
 from hocket.errors import FormatError, HocketError, printable, tell_parser_error
@@ -38,9 +38,17 @@ from hocket.learn.catalogue import shapes_on
 from hocket.learn.policies import Policy, Run, load_policy
 from hocket.learn.world import WorldModel
 from hocket.machine.formats import toml
-from hocket.study.curves import curves_csv
-from hocket.study.frames import DataFrame, to_pandas, to_polars
-from hocket.study.records import KINDS, Record, read_record, record_of, slug, surroundings, task_titles, write_record
+from hocket.study.curves import DataFrame, curves_csv, to_frame
+from hocket.study.records import (
+    Record,
+    TestSummary,
+    read_record,
+    record_of,
+    slug,
+    surroundings,
+    task_titles,
+    write_record,
+)
 from hocket.task.files import read_task
 from hocket.task.task import Task
 
@@ -67,17 +75,6 @@ class Results:
     def __repr__(self) -> str:
         return f"<Results of {len(self.records):,} runs>"
 
-    def with_runs(
-        self,
-        records: Iterable[Record],
-        tasks: Mapping[str, Task],
-        about: Mapping[str, object],
-        problems: Iterable[str] = (),
-    ) -> Results:
-        """Return what the folder holds when runs of some tasks have been added; nothing is read again."""
-        known, said = {**self.tasks, **tasks}, (*self.problems, *problems)
-        return replace(self, about=about, records=tuple(records), tasks=known, problems=said)
-
     def policy(self, record: Record) -> Policy | None:
         """Load what a run learnt; None where it was not kept."""
         path = policy_path(self.folder, record)
@@ -88,11 +85,26 @@ class Results:
 
     def to_pandas(self) -> DataFrame:
         """Make a DataFrame of pandas with a row for each test episode and the columns of curves.csv."""
-        return to_pandas(self.records)
+        return to_frame(self.records, "pandas")
 
     def to_polars(self) -> DataFrame:
         """Make a DataFrame of polars, likewise."""
-        return to_polars(self.records)
+        return to_frame(self.records, "polars", strict=False)
+
+
+class Finished(NamedTuple):
+    """A run and what it learnt, ready to be written down."""
+
+    record: Record
+    policy: bytes | None = None  # where it is kept
+    world: bytes | None = None  # likewise
+
+    @classmethod
+    def of(cls, run: Run, summary: TestSummary | None) -> Finished:
+        """Pack what a run has learnt, unless it has kept nothing."""
+        if summary is None:
+            return cls(record_of(run))
+        return cls(record_of(run, summary), run.policy.packed(), None if run.world is None else run.world.packed())
 
 
 class SceneSource(Protocol):
@@ -139,13 +151,13 @@ def keep_task(folder: Path, task: Task | SceneSource) -> None:
     write_whole(folder / "tasks" / name, text)
 
 
-def keep_records(folder: Path, runs: Iterable[tuple[Record, *tuple[bytes | None, ...]]]) -> None:
+def keep_records(folder: Path, runs: Iterable[Finished]) -> None:
     """Write finished runs and what they learnt; records come last, so that where one is, all else is."""
-    finished = list(runs)
-    for place, name in enumerate(("policies", "worlds"), start=1):
-        kept = ((run[0], data) for run in finished for data in run[place : place + 1] if data is not None)
-        write_many((folder / name / f"{record.name}.npz", cast(bytes, data)) for record, data in kept)
-    write_many((folder / _file(record), write_record(record)) for record, *_ in finished)
+    finished = [Finished(*run) for run in runs]
+    write_many((policy_path(folder, run.record), run.policy) for run in finished if run.policy is not None)
+    worlds = ((folder / "worlds" / f"{run.record.name}.npz", run.world) for run in finished)
+    write_many((path, world) for path, world in worlds if world is not None)
+    write_many((folder / _file(run.record), write_record(run.record)) for run in finished)
 
 
 def keep_world(folder: str | Path, task: Task, world: WorldModel, name: str) -> None:
@@ -165,12 +177,10 @@ def save_records(folder: str | Path, records: Iterable[Record], worlds: Iterable
 
     A record names the task or the world that it belongs to by its digest.
     """
-    return add_runs(folder, ((record,) for record in records), worlds)
+    return add_runs(folder, map(Finished, records), worlds)
 
 
-def add_runs(
-    folder: str | Path, runs: Iterable[tuple[Record, *tuple[bytes | None, ...]]], worlds: Iterable[Task | SceneSource]
-) -> Results:
+def add_runs(folder: str | Path, runs: Iterable[Finished], worlds: Iterable[Task | SceneSource]) -> Results:
     """Add finished runs and what they learnt, with their tasks or worlds, to a folder; return all that it holds."""
     with claimed(folder) as store:
         for world in worlds:
@@ -180,20 +190,23 @@ def add_runs(
         return load_results(store)
 
 
-def sum_up(folder: Path, records: Sequence[Record], **about: object) -> dict[str, object]:
+def sum_up(folder: Path, records: Sequence[Record], like: Sequence[Record] = (), **about: object) -> dict[str, object]:
     """Write `curves.csv` and `study.json` anew, from all records; return what the latter says."""
-    write_whole(curves_path(folder), curves_csv(records))
-    return keep_about(folder, records, **about)
-
-
-def curves_path(folder: Path) -> Path:
-    """Say where the table of all test episodes is kept."""
-    return folder / "curves.csv"
-
-
-def keep_about(folder: Path, records: Sequence[Record], **about: object) -> dict[str, object]:
-    """Write `study.json` anew, from all records; return what it says."""
-    says = _about(records) | about
+    write_whole(folder / "curves.csv", curves_csv(records, like))
+    titles = task_titles(records)
+    runs = [
+        {
+            "task": titles[record.digest],
+            **{name: getattr(record, name) for name in ("learner", "seed", "steps")},
+            "settings": dict(record.settings),
+            "seconds": record.seconds,
+            "file": _file(record),
+        }
+        for record in records
+    ]
+    tasks = [{"name": name, "digest": mark} for mark, name in titles.items()]
+    made = {**surroundings(), "cores": os.cpu_count() or 1}
+    says = {"format": FORMAT, **made, "tasks": tasks, "runs": runs, **about}
     write_whole(folder / "study.json", _in_lines(says))
     return says
 
@@ -209,25 +222,6 @@ def _in_lines(says: Mapping[str, object]) -> str:
     return "{\n" + ",\n".join(f" {json.dumps(name)}: {text(value)}" for name, value in says.items()) + "\n}\n"
 
 
-def _about(records: Sequence[Record]) -> dict[str, object]:
-    titles = task_titles(records)
-    runs = [
-        {
-            "task": titles[record.digest],
-            "learner": record.learner,
-            "seed": record.seed,
-            "steps": record.steps,
-            "settings": dict(record.settings),
-            "seconds": record.seconds,
-            "file": _file(record),
-        }
-        for record in records
-    ]
-    cores = {"cores": os.cpu_count() or 1}
-    tasks = [{"name": name, "digest": mark} for mark, name in titles.items()]
-    return {"format": FORMAT, **surroundings(), **cores, "tasks": tasks, "runs": runs}
-
-
 # Reading.
 
 
@@ -237,7 +231,7 @@ def as_results(what: Results | str | Path | Run | Iterable[Run]) -> Results:
         return what
     if isinstance(what, str | Path):
         return load_results(what)
-    runs = [what] if isinstance(what, Run) else list(what) if isinstance(what, Iterable) else [what]
+    runs = list(what) if isinstance(what, Iterable) and not isinstance(what, Run) else [what]
     for run in runs:
         if not isinstance(run, Run):
             raise FormatError(f"results, a folder of runs, or runs are needed, got {type(run).__name__}")
@@ -269,26 +263,25 @@ def load_results(folder: str | Path, stop: Event | None = None) -> Results:
 
 
 def odd_ones(records: Iterable[Record]) -> list[Record]:
-    """Find runs whose tests have no training step in common with those of runs that differ in nothing but the seed."""
-    groups: dict[str, list[Record]] = {}
+    """Find runs whose tests have no training step in common with those of runs that differ in nothing but the seed.
+
+    What most runs have in common is kept, and after that as much as possible.
+    """
+    groups: dict[tuple[str, str], dict[str, Record]] = {}
     for record in records:
-        groups.setdefault(record.kind, []).append(record)
-    odd = (record for group in groups.values() for kind in KINDS for record in _odd_ones(group, kind))
-    return list({record.key: record for record in odd}.values())
-
-
-def _odd_ones(group: Sequence[Record], kind: str) -> Iterator[Record]:
-    """Keep what most runs have in common, and after that as much as possible."""
-    steps = {record.key: frozenset(record.tests[kind].step.tolist()) for record in group if kind in record.tests}
-    tested = [record for record in group if steps.get(record.key)]
-    often = Counter(steps.values())
-    common: frozenset[int] = frozenset()
-    for record in sorted(tested, key=lambda record: -often[steps[record.key]]):
-        shared = common & steps[record.key] if common else steps[record.key]
-        if shared:
-            common = shared
-        else:
-            yield record
+        for kind, tests in record.tests.items():
+            if len(tests.step):
+                groups.setdefault((record.kind, kind), {})[record.key] = record
+    odd: dict[str, Record] = {}
+    for (_, kind), group in groups.items():
+        steps = {key: frozenset(record.tests[kind].step.tolist()) for key, record in group.items()}
+        often, common = Counter(steps.values()), frozenset[int]()
+        for key in sorted(group, key=lambda key: -often[steps[key]]):
+            shared = common & steps[key] if common else steps[key]
+            if not shared:
+                odd[key] = group[key]
+            common = shared or common
+    return list(odd.values())
 
 
 def _order(about: Mapping[str, object]) -> Callable[[Record], tuple[int, str, int]]:

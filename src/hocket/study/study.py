@@ -63,10 +63,10 @@ class JobGroup(NamedTuple):
 
     def sample(self) -> Record:
         """Make a record that stands for those of its jobs, without any test episode."""
-        task, learner, settings, steps, seeds, _ = self
         nothing = np.zeros(0, np.int64)
-        tests = TestEpisodes(nothing, nothing, nothing.astype(bool), np.zeros(0) if task.has_rewards else None)
-        return Record(task.name, task.digest, learner, seeds[0], steps, asdict(settings), {KINDS[0]: tests})
+        tests = TestEpisodes(nothing, nothing, nothing.astype(bool), np.zeros(0) if self.task.has_rewards else None)
+        about = (self.task.name, self.task.digest, self.learner, self.seeds[0], self.steps, asdict(self.settings))
+        return Record(*about, {KINDS[0]: tests})
 
     @property
     def label(self) -> str:

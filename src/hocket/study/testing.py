@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket.learn.catalogue import find_learner
 from hocket.learn.learner import Player
 from hocket.learn.policies import Policy
 from hocket.learn.testing import recording
-from hocket.machine.names import Names
 from hocket.random import TEAM, stream_key
 from hocket.study.records import Replay, TestSummary
 from hocket.task.settling_arrays import settle
@@ -72,17 +68,14 @@ def watch(task: Task, tables: Tables, player: Player, policy: Policy, greedy: bo
     start = draw_starts(tables, stream_key(TEAM, seeds, numbers))
     cells = np.concatenate([start[None], record.cell[:length]]).astype(np.int64)  # [T + 1, N]
     states = np.concatenate([tables.initial[None], record.state[:length]])
-    names = [list(machine.states) for machine in task.machines.values()]
-    named = [
-        [machine_states[state] for state in column]
-        for machine_states, column in zip(names, states.T.tolist(), strict=True)
-    ]
+    names, events = [list(machine.states) for machine in task.machines.values()], list(task.events)
+    settled = settle(tables, tables.kinds(cells[:-1], cells[1:]), states[:-1])
     rows, columns = np.divmod(cells, task.grid.columns)
     return Replay(
         taken >= 0,
         np.stack([columns, rows], axis=2) + 0.5,
-        tuple(zip(*named, strict=True)),
-        _events(task, tables, cells, states),
+        tuple(tuple(known[state] for known, state in zip(names, row, strict=True)) for row in states.tolist()),
+        tuple((step, events[event]) for step, happened in enumerate(settled.events(), start=1) for event in happened),
     )
 
 
@@ -100,21 +93,10 @@ def stall_of(task: Task, replay: Replay) -> Stall | None:
     across, down = np.floor(replay.points).astype(int).transpose(2, 0, 1)
     cells, names = down * task.grid.columns + across, [machine.states for machine in task.machines.values()]
     fits = cells.shape[1] == len(names) and (cells >= 0).all() and (cells < task.grid.cells).all()
-    if replay.success or not fits or any(map(_has_others, names, zip(*replay.states, strict=True))):
+    if replay.success or not fits:
+        return None
+    if any(state not in known for row in replay.states for known, state in zip(names, row, strict=True)):
         return None
     return describe_stall(
         task, [name for _, name in replay.events], list(zip(cells.tolist(), replay.states, strict=True))
     )
-
-
-def _has_others(names: Names, states: Iterable[str]) -> bool:
-    return any(state not in names for state in states)
-
-
-def _events(
-    task: Task, tables: Tables, cells: NDArray[np.int64], states: NDArray[np.int16]
-) -> tuple[tuple[int, str], ...]:
-    """Find what happened in each step."""
-    names = list(task.events)
-    settled = settle(tables, tables.kinds(cells[:-1], cells[1:]), states[:-1])
-    return tuple((step, names[event]) for step, events in enumerate(settled.events(), start=1) for event in events)

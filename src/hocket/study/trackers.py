@@ -6,11 +6,11 @@ sends to its server, unless its own settings say otherwise (WANDB_MODE=offline).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from hocket.errors import needs_extra, require_known
 from hocket.files import write_whole
@@ -21,14 +21,11 @@ FINISHED = "hocket.json"  # says that a run's log is whole
 PACKAGES = {"tensorboard": "tensorboardX", "mlflow": "mlflow", "wandb": "wandb"}
 PROJECT = "hocket"
 
-
-class Scalars(Protocol):
-    """Takes the numbers of one run."""
-
-    def __call__(self, name: str, value: float, step: int) -> None: ...
+Scalars = Callable[[str, float, int], None]  # takes a name, a number and a step
+Library = Any  # that need not be there
 
 
-def check_available(tracker: str) -> Any:  # noqa: ANN401 (a library that need not be there)
+def check_available(tracker: str) -> Library:
     """Require the package that writes such logs, and return it."""
     require_known(tracker, PACKAGES, "--log")
     with needs_extra(f"a log for {tracker}", tracker):
@@ -63,7 +60,7 @@ def _log(record: Record, log: Scalars) -> None:
 
 
 @contextmanager
-def _tensorboard(library: Any, record: Record, logs: Path, name: str) -> Iterator[Scalars]:  # noqa: ANN401
+def _tensorboard(library: Library, record: Record, logs: Path, name: str) -> Iterator[Scalars]:
     with library.SummaryWriter(logdir=str(logs), write_to_disk=True) as log:
         rows = "\n".join(f"|{name}|{value}|" for name, value in record.settings.items())
         log.add_text("hyperparameters", f"|param|value|\n|-|-|\n{rows}", 0)
@@ -71,7 +68,7 @@ def _tensorboard(library: Any, record: Record, logs: Path, name: str) -> Iterato
 
 
 @contextmanager
-def _mlflow(library: Any, record: Record, logs: Path, name: str) -> Iterator[Scalars]:  # noqa: ANN401
+def _mlflow(library: Library, record: Record, logs: Path, name: str) -> Iterator[Scalars]:
     library.set_tracking_uri(f"sqlite:///{logs.parent / 'mlflow.db'}")
     library.set_experiment(record.task)
     with library.start_run(run_name=name):
@@ -80,7 +77,7 @@ def _mlflow(library: Any, record: Record, logs: Path, name: str) -> Iterator[Sca
 
 
 @contextmanager
-def _wandb(library: Any, record: Record, logs: Path, name: str) -> Iterator[Scalars]:  # noqa: ANN401
+def _wandb(library: Library, record: Record, logs: Path, name: str) -> Iterator[Scalars]:
     about = {"task": record.task, "learner": record.learner, "seed": record.seed, **record.settings}
     run = library.init(project=PROJECT, name=name, group=record.task, config=about, dir=str(logs), reinit=True)
     try:
