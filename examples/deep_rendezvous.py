@@ -29,7 +29,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 import hocket as hk
 from hocket.adapters.policies import play_episode
-from hocket.adapters.sb3_weights import Weights
+from hocket.adapters.sb3 import Weights
 from hocket.study.store import open_store, policy_path
 from plane import Plane
 from plane_tasks import buttons_plane, individual_in_plane, plane_from_task, scene_in_plane, team_in_plane

@@ -15,9 +15,17 @@ from typing import Any, NamedTuple
 import array_api_compat as compat
 import numpy as np
 
-from hocket.adapters.batched_tables import Array, BatchedTables, Bools, Device, Library, tabulate
-from hocket.adapters.lookup import alone_lookup, team_lookup
-from hocket.adapters.rounds import most_rounds
+from hocket.adapters.batched_tables import (
+    Array,
+    BatchedTables,
+    Bools,
+    Device,
+    Library,
+    alone_lookup,
+    most_rounds,
+    tabulate,
+    team_lookup,
+)
 from hocket.errors import AssignmentError, SettingsError, known_names, shown
 from hocket.inputs import whole
 from hocket.machine.decomposition import Decomposition
@@ -143,9 +151,9 @@ class BatchedMachines:
         dtype, table = reward_dtype or _real(xp), constants.team_lookup
         if table is None:
             return self._settle(xp, constants, state, holds, dtype)
-        row = xp.sum(state.agents * table.stride, axis=-1, dtype=xp.int32) + state.team * table.team_stride
+        row = xp.sum(state.agents * table.stride, axis=-1, dtype=xp.int32) + state.team * table.base
         row = row + xp.sum(xp.where(holds, table.weight, 0 * table.weight), axis=(-2, -1), dtype=xp.int32)
-        agents, team, happened, reward, done = (_rows(xp, part, row) for part in table[3:])
+        agents, team, happened, reward, done = (_rows(xp, part, row) for part in table.after)
         return BatchedStep(BatchedState(agents, team), happened, xp.astype(reward, dtype), done)
 
     def _settle(
@@ -189,7 +197,7 @@ class BatchedMachines:
         row = table.base + state * table.stride
         for flags, weight in ((holds, table.weight), (ready, table.ready_weight)):
             row = row + xp.sum(xp.where(flags, weight, 0 * weight), axis=-1, dtype=xp.int32)
-        after, happened, reward, done = (_rows(xp, part, row) for part in table[4:])
+        after, happened, reward, done = (_rows(xp, part, row) for part in table.after)
         return AloneStep(after, happened, xp.astype(reward, reward_dtype or _real(xp)), done)
 
     def _settle_alone(

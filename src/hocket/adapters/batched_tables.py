@@ -1,16 +1,23 @@
-"""The machines of a team as arrays of numpy, for `batched`."""
+"""The machines of a team as arrays of numpy, for `batched`; steps of small machines as tables of all that can come."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.adapters.lookup import AloneLookup, TeamLookup
+from hocket.errors import TaskError
+from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.reward_machine import RewardMachine
+from hocket.task.endless import Kinds
+from hocket.task.tables import compile_task
 from hocket.task.task import Task
+
+MOST_ROWS = 2**16  # of a table
+MOST_UNROLLED = 256  # rounds, each of which is written out
 
 Array = Any  # of whichever library
 Library = Any
@@ -18,7 +25,21 @@ Device = Any
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 Source = Task | Decomposition
-Lookup = TypeVar("Lookup", TeamLookup, AloneLookup)
+Step = Callable[[Ints, Ints, Bools, Bools], tuple[NDArray[Any], ...]]  # of states, team states, holds and ready
+
+
+class Lookup(NamedTuple):
+    """What comes of every joint state of a team, or state of an agent alone, and of all conditions that may hold.
+
+    Libraries that run one operation after the other, like PyTorch, take as long for a look as for a single round. The
+    row is the sum of a base, of strides times states, and of the weights of conditions that hold.
+    """
+
+    base: Array  # [N] of agents alone: the first row of each; of a team []: the stride of the team machine's state
+    stride: Array  # [N]
+    weight: Array  # [N, E] of conditions that hold
+    ready_weight: Array  # [N, E] of simulated teammates that are ready
+    after: tuple[Array, ...]  # [L, ...] each: what a step of agents alone, or of a team, returns
 
 
 class BatchedTables(NamedTuple):
@@ -34,27 +55,26 @@ class BatchedTables(NamedTuple):
     waits: Array  # [N, E] known, and controlled by others, too
     has_knowers: Array  # [E]
     one_state: Array  # [U] their numbers
-    is_state: Bools  # [U, N] of a machine, and not over; of numpy
+    is_state: Bools  # [U, N] of a machine, and not over
     once: Array  # [E] whether it happens at most once in a step
     where: tuple[Array, ...]  # [N, S, E] where conditions hold; then, for edges, pairs of cells after and before a step
     rivals: tuple[tuple[int, ...], ...]  # of each event: those before it that it may lose an agent to
     team_next: Array  # [V, E] or of no states where completion is all that is paid for
     team_reward: Array  # [V, E]
     team_initial: int
-    team_lookup: TeamLookup | None = None  # of what comes of every step, where machines are small
-    alone_lookup: AloneLookup | None = None
+    team_lookup: Lookup | None = None  # where machines are small
+    alone_lookup: Lookup | None = None
 
     def to(self, xp: Library, device: Device) -> BatchedTables:
         """Convert the arrays."""
-        fixed = {"is_state", "where", "rivals", "team_initial", "team_lookup", "alone_lookup"}
-        arrays = {name: value for name, value in self._asdict().items() if name not in fixed}
-        moved = {name: xp.asarray(value, device=device) for name, value in arrays.items()}
-        moved["where"] = tuple(xp.asarray(part, device=device) for part in self.where)
 
-        def move(table: Lookup | None) -> Lookup | None:
-            return None if table is None else type(table)(*(xp.asarray(part, device=device) for part in table))
+        def move(value: Any) -> Any:  # noqa: ANN401 (an array, or a tuple of them)
+            if not isinstance(value, tuple):
+                return xp.asarray(value, device=device) if isinstance(value, np.ndarray | np.generic) else value
+            parts = map(move, value)
+            return Lookup(*parts) if isinstance(value, Lookup) else tuple(parts)
 
-        return self._replace(**moved, team_lookup=move(self.team_lookup), alone_lookup=move(self.alone_lookup))
+        return BatchedTables(*map(move, self))
 
 
 def tabulate(source: Source, events: tuple[str, ...], once: Bools) -> BatchedTables:
@@ -138,3 +158,111 @@ def _team(source: Source, number: dict[str, int]) -> tuple[Ints, NDArray[np.floa
     at = (listed.graph.source, np.array([number[event] for event in listed.events])[listed.graph.label])
     following[at], reward[at] = listed.graph.target, listed.reward
     return following, reward, listed.start
+
+
+# Steps as tables.
+
+
+def team_lookup(sizes: Sequence[int], team_states: int, controls: Bools, step: Step) -> Lookup | None:
+    """Tabulate the steps of a team; None where there are too many. `controls` [N, E] are the conditions that matter."""
+    bits, sizes = int(controls.sum()), (*sizes, max(1, team_states))
+    if bits > 32 or np.prod(sizes, dtype=np.float64) * 2.0**bits > MOST_ROWS:
+        return None
+    (*states, team), (holds,) = _cases(sizes, controls)
+    after = step(np.stack(states, axis=-1), team, holds, holds)
+    strides = np.cumprod([1, *sizes[:0:-1]])[::-1].astype(np.int32) << bits
+    weight = _weights(controls, 0)
+    return Lookup(strides[-1], strides[:-1], weight, weight, after)
+
+
+def alone_lookup(sizes: Sequence[int], controls: Bools, waits: Bools, step: Step) -> Lookup | None:
+    """Tabulate the steps of each agent alone; None where there are too many."""
+    held, ready = controls.sum(axis=1), waits.sum(axis=1)
+    rows = np.array(sizes) * 2.0 ** (held + ready)
+    if (held + ready).max(initial=0) > 32 or rows.sum() > MOST_ROWS:
+        return None
+    parts = []
+    for agent, size in enumerate(sizes):
+        is_it = np.arange(len(sizes))[:, None] == agent
+        (numbers,), flags = _cases([size], controls & is_it, waits & is_it)
+        states = np.where(is_it.T, numbers[:, None], np.int32(0))
+        parts.append([part[:, agent] for part in step(states, np.zeros_like(numbers), *flags)])
+    base, stride = (np.cumsum(rows) - rows).astype(np.int32), np.array(1 << (held + ready), np.int32)
+    weight = np.stack([_weights(flags, 0) for flags in controls])
+    ready_weight = np.stack([_weights(flags, first) for flags, first in zip(waits, held.tolist(), strict=True)])
+    return Lookup(base, stride, weight, ready_weight, tuple(map(np.concatenate, zip(*parts, strict=True))))
+
+
+def _cases(sizes: Sequence[int], *masks: Bools) -> tuple[list[Ints], list[Bools]]:
+    """List all combinations of states, and of the flags of masks that may be set: [L] and [L, N, E] each."""
+    counts = [int(mask.sum()) for mask in masks]
+    rows = np.arange(np.prod(sizes, dtype=np.int64) << sum(counts))
+    flags, cases = rows[:, None] >> np.arange(sum(counts)) & 1, []
+    for mask, end in zip(masks, np.cumsum(counts).tolist(), strict=True):
+        case = np.zeros((len(rows), *mask.shape), np.bool_)
+        case[:, mask] = flags[:, end - int(mask.sum()) : end]
+        cases.append(case)
+    return [states.astype(np.int32) for states in np.unravel_index(rows >> sum(counts), sizes)], cases
+
+
+def _weights(flags: Bools, first: int) -> Ints:
+    """Number the flags that are set as bits."""
+    weights = np.zeros(flags.shape, np.int32)
+    weights[flags] = 1 << np.arange(first, first + int(flags.sum()))
+    return weights
+
+
+# How many rounds a step may have.
+
+
+def most_rounds(source: Task | Decomposition) -> int:
+    """Bound the rounds of a step in which something happens.
+
+    Of a decomposition each event happens at most once in a step, and of a task each edge. Of a task a round moves at
+    least one machine, and a machine in one place goes at most as far, between two edges, as its longest path of other
+    events that are possible there; where it could go in circles as teammates let it, the team machine never comes to
+    the same state twice between two edges.
+    """
+    if isinstance(source, Decomposition):
+        return max(1, len(source.machine.events))
+    compile_task(source)  # which refuses tasks in which a step never settles
+    longest = [_longest_path(source, agent) for agent in source.agents]
+    team = source.machine
+    joint = team.most_states if isinstance(team, Composition) else len(team.states)
+    paths = [steps for steps in longest if steps is not None]
+    edges = len(source.edges)
+    most = joint - 1 if not edges else (edges + 1) * joint
+    rounds = min(most, sum(paths)) if len(paths) == len(longest) else most
+    if rounds > MOST_UNROLLED:
+        raise TaskError(f"a step could need {rounds:,} rounds: say how many are enough (rounds=)", key="machine")
+    return max(1, rounds)
+
+
+def _longest_path(task: Task, agent: str) -> int | None:
+    """Count the transitions of a longest path of an agent's machine in one place; None where it may go in circles."""
+    machine, kinds = task.machines[agent], Kinds.of(task, agent)
+    if not len(machine.graph.source):
+        return 0
+    where = np.stack([kinds.where(event) for event in machine.events])  # [events, kinds]
+    is_edge = np.array([event in task.edges for event in machine.events])
+    longest = 0
+    for allowed in np.unique(where.T, axis=0):
+        edges = int((allowed & is_edge).sum())
+        steps = _longest_walk(machine, (allowed & ~is_edge)[machine.graph.label])
+        if steps is None:
+            return None
+        longest = max(longest, steps + edges * (steps + 1))
+    return longest
+
+
+def _longest_walk(machine: RewardMachine, is_allowed: NDArray[np.bool_]) -> int | None:
+    """Count the transitions of a longest walk along some of a machine's; None: one never ends."""
+    source, target = machine.graph.source[is_allowed], machine.graph.target[is_allowed]
+    steps = np.zeros(len(machine.states), np.int64)
+    for _ in range(len(machine.states)):
+        longer = np.zeros_like(steps)
+        np.maximum.at(longer, source, steps[target] + 1)
+        if np.array_equal(longer, steps):
+            return int(steps.max())
+        steps = longer
+    return None

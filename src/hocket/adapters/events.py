@@ -13,10 +13,9 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from hocket.adapters.observations import ObservationEncoder
-from hocket.errors import AssignmentError, HocketError, LabelError, LabelWarning, SettingsError, known_names, shown
+from hocket.errors import AssignmentError, HocketError, LabelError, LabelWarning, known_names, shown
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.names import Names
-from hocket.machine.reward_machine import RewardMachine
 
 Proposed = str | Iterable[str] | None  # no event, one, or several
 Answer = Proposed | Mapping[str, Proposed]  # what happens to the team, or what each agent proposes by itself
@@ -67,6 +66,7 @@ class StepEvents(NamedTuple):
     events: tuple[str, ...]  # what happens, round by round, in the order of the machine
     problems: tuple[str, ...]  # one sentence each
     named: Mapping[str, Names]  # by the labelling function, for each agent
+    states: Mapping[str, str]  # of the agents' machines, after the step
 
 
 def read_events(answer: Proposed, known: Names, whose: str) -> Names:
@@ -82,11 +82,6 @@ def read_events(answer: Proposed, known: Names, whose: str) -> Names:
     return Names(sorted(named, key=known.index))
 
 
-def possible_events(machine: RewardMachine, state: str, events: Iterable[str]) -> list[str]:
-    """List the events that a machine allows in a state; the others leave it where it is."""
-    return [event for event in events if (state, event) in machine.transitions]
-
-
 def begun(events: Names, before: Collection[str], edges: Collection[str]) -> Names:
     """Leave out the edges that were named in the step before, too."""
     return Names(event for event in events if event not in edges or event not in before) if edges else events
@@ -100,12 +95,6 @@ def check_events(events: str | Iterable[str], known: Names, key: str) -> Names:
             hint = known_names(str(event), known)
             raise AssignmentError(f"{key}: event {event!r} does not exist in this machine ({hint})")
     return listed
-
-
-def check_problems(problems: str) -> None:
-    if problems not in PROBLEMS:
-        hint = known_names(str(problems), PROBLEMS)
-        raise SettingsError(f"problems must be raised, warned of or ignored, got {problems!r} ({hint})")
 
 
 def complain(sentences: Iterable[str], problems: str, step: RawStep) -> None:
@@ -156,9 +145,12 @@ class Synchronisation:
         named = self._proposed(answer, present)
         proposed = {agent: begun(events, before.get(agent, ()), self.edges) for agent, events in named.items()}
         if not any(proposed.values()):  # as in most steps
-            return StepEvents(dict.fromkeys(proposed, ()), (), (), named)
+            return StepEvents(dict.fromkeys(proposed, ()), (), (), named, states)
         machines, now = self.decomposition.machines, dict(states)
-        possible = {a: tuple(possible_events(machines[a], now[a], events)) for a, events in proposed.items()}
+        possible = {  # of what is proposed in the first round; other events leave a machine where it is
+            agent: tuple(event for event in events if (now[agent], event) in machines[agent].transitions)
+            for agent, events in proposed.items()
+        }
         allowed = self._allowed(proposed, now, present)
         problems, happened = tuple(self._disagreements(proposed, allowed)), list[str]()
         while events := self._round(proposed, allowed, happened):
@@ -166,7 +158,7 @@ class Synchronisation:
                 now.update({agent: machines[agent].transitions[now[agent], event] for agent in self.knowers[event]})
             happened += events
             allowed = self._allowed(proposed, now, present)
-        return StepEvents(possible, tuple(happened), problems, named)
+        return StepEvents(possible, tuple(happened), problems, named, now)
 
     def _round(self, proposed: Mapping[str, Names], allowed: Iterable[str], past: Collection[str]) -> list[str]:
         """List what happens in a round: in the order of the machine, at most one event for each agent."""

@@ -20,11 +20,12 @@ from hocket.deprecation import renamed_arguments
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import SettingsError, TaskError, require_known, shown
 from hocket.inputs import whole
+from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, slip_draw, start_draw, stream_key, sync_draw
 from hocket.task.catalogue import as_task
 from hocket.task.episode import SYNC_PROBABILITY
-from hocket.task.grid import ACTIONS, OUTCOMES, slip_outcome
+from hocket.task.grid import ACTIONS, slip_outcome
 from hocket.task.individual import IndividualTable, individual_table
 from hocket.task.tables import Bools, compile_task
 from hocket.task.task import Task
@@ -33,7 +34,7 @@ EPISODE_STEPS = 1_000  # at most
 ID, ENTRY = "hocket/Individual-v0", "hocket.adapters.individual:individual_env"
 SEEDS = 2**63  # how many there are to draw from where none is given
 SETTLED = 1e-12  # change of a value below which value iteration ends
-MOST_COMPARED = 100_000  # steps whose counterfactuals are remembered
+MOST_KEPT = 100_000  # steps of which is remembered what came of them
 DRAWN_AHEAD = 256  # numbers: numpy takes almost as long for one
 
 Info = dict[str, Any]
@@ -97,9 +98,7 @@ class IndividualEnv(Env[Observation, np.int64]):
         self.episode_seed: int | None = None  # of the episodes since it was given
         self.number = -1  # of the episode among those
         self.time, self.cell, self.state = 0, int(self.world.table.starts[0]), self.world.table.initial
-        self._states = tuple(self.machine.states)
-        self._situations = IndividualSituations(world, self.sight, self._states)
-        self._comparisons = Comparisons(world, self.sight)
+        self._steps = Steps(world, self.sight, self.machine.states, counterfactuals)
         self._is_over = True
         self._key = 0
         self._drawn: list[tuple[int, int]] = []  # the outcome of a move and the draw for teammates, of steps from ...
@@ -117,7 +116,7 @@ class IndividualEnv(Env[Observation, np.int64]):
         self.time, self.state = 0, self.world.table.initial
         self.cell = int(starts[start_draw(self._key, 0, len(starts))])
         self._drawn, self._is_over = [], False
-        info = {**tell_events(()), "proposed": (), "machine_state": self._states[self.state]}
+        info = {**tell_events(()), "proposed": (), "machine_state": self.machine.states.at(self.state)}
         return self.sight.show(self.cell, self.state), info
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, Info]:
@@ -126,24 +125,21 @@ class IndividualEnv(Env[Observation, np.int64]):
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
         number = check_action(action)
         outcome, sync = self._draw()
-        situations, width = self._situations, self._situations.width
-        before, first = self.state, self.cell
-        met = situations[before * width + situations[before * width + first].ends[number * OUTCOMES + outcome]]
-        case = met.cases[bisect_right(met.limits, sync)]
+        step = self._steps[self.cell, self.state, number, outcome, bisect_right(self._steps.limits, sync)]
         self.time += 1
-        self.cell, self.state = met.cell, case.state
-        after = situations[case.state * width + met.cell]
+        self.cell, self.state = step.cell, step.state
         truncated = self.time >= self.max_episode_steps
-        self._is_over = after.is_final or truncated
-        info = {**tell_events(case.events), "proposed": met.proposed, "machine_state": after.name}
-        if self.counterfactuals:
-            at = (first, before, number, outcome, bisect_right(self._comparisons.limits, sync))
-            info["counterfactuals"] = self._comparisons[at].copy()
-        return after.seen.copy(), case.reward, after.is_final, truncated, info
+        self._is_over = step.is_final or truncated
+        info = {**tell_events(step.events), "proposed": step.proposed, "machine_state": step.name}
+        if step.counterfactuals is not None:
+            info["counterfactuals"] = step.counterfactuals.copy()
+        return step.seen.copy(), step.reward, step.is_final, truncated, info
 
     def render(self) -> str | NDArray[np.uint8] | None:
         """Draw where the agent is: as text, or as an array of pixels."""
-        return self._frames.draw({self.agent: self.cell}, {self.agent: self._states[self.state]}, self.time, self.agent)
+        return self._frames.draw(
+            {self.agent: self.cell}, {self.agent: self.machine.states.at(self.state)}, self.time, self.agent
+        )
 
     def _draw(self) -> tuple[int, int]:
         """Say what the next step has drawn: the outcome of a move, and what decides whether teammates are ready."""
@@ -156,69 +152,45 @@ class IndividualEnv(Env[Observation, np.int64]):
         return self._drawn[self.time - self._drawn_from]
 
 
-# One copy: what there is to know of a cell and machine state, as plain values.
-
-
-class Case(NamedTuple):
-    """What may come of a step."""
-
-    state: int
-    reward: float
-    events: tuple[str, ...]
-
-
-class IndividualSituation(NamedTuple):
-    """An agent after a step, with its machine in a state."""
+class Step(NamedTuple):
+    """What has come of a step, as plain values."""
 
     cell: int
-    ends: tuple[int, ...]  # [A * K] the arrival to which each outcome of an action leads
-    proposed: tuple[str, ...]
-    limits: list[int]  # ascending: a draw below the first makes the first case, and so on
-    cases: list[Case]
+    state: int
+    reward: float
     is_final: bool
+    proposed: tuple[str, ...]
+    events: tuple[str, ...]
     name: str  # of the state
-    seen: Observation  # to be copied
+    seen: Observation  # to be copied, as are ...
+    counterfactuals: Counterfactuals | None
 
 
-class IndividualSituations(dict[int, IndividualSituation]):
-    """Situations of an agent, state by state and arrival by arrival in each, worked out when it first comes there."""
+class Steps(dict[tuple[int, int, int, int, int], Step]):
+    """What comes of steps, by cell, state, action, outcome and draw, worked out when they first occur."""
 
-    def __init__(self, world: IndividualModel, sight: ObservationEncoder, names: tuple[str, ...]) -> None:
+    def __init__(self, world: IndividualModel, sight: ObservationEncoder, names: Names, compare: bool) -> None:
         super().__init__()
-        self.world, self.sight, self.names, self.width = world, sight, names, len(world.table.kind)
-
-    def __missing__(self, place: int) -> IndividualSituation:
-        world, table = self.world, self.world.table
-        state, arrival = divmod(place, self.width)
-        at, cell = (state, table.kind[arrival]), arrival % table.cells
-        cases = zip(table.next_state[at].tolist(), world.reward[at].tolist(), world.events[at], strict=True)
-        self[place] = IndividualSituation(
-            cell,
-            tuple((table.next_cell[table.dynamics[state], cell] + table.offset[cell]).ravel().tolist()),
-            world.proposed[at],
-            table.limit[at].tolist(),
-            [Case(*case) for case in cases],
-            bool(table.is_final[state]),
-            self.names[state],
-            self.sight.show(cell, state),
-        )
-        return self[place]
-
-
-class Comparisons(dict[tuple[int, int, int, int, int], Counterfactuals]):
-    """What steps would have been in the other machine states, by cell, state, action, outcome and draw."""
-
-    def __init__(self, world: IndividualModel, sight: ObservationEncoder) -> None:
-        super().__init__()
-        self.world, self.sight = world, sight
+        self.world, self.sight, self.names, self.compare = world, sight, names, compare
         self.limits: list[int] = np.unique(world.table.limit).tolist()  # draws between two of them do the same
 
-    def __missing__(self, at: tuple[int, int, int, int, int]) -> Counterfactuals:
-        cell, state, action, outcome, drawn = at
-        if len(self) >= MOST_COMPARED:
+    def __missing__(self, at: tuple[int, int, int, int, int]) -> Step:
+        if len(self) >= MOST_KEPT:
             self.clear()
-        sync = self.limits[drawn - 1] if drawn else -1
-        self[at] = compare_states(self.world, self.sight, np.array(cell), np.array(state), action, outcome, sync)
+        cell, state, action, outcome, drawn = at
+        given = np.array(cell), np.array(state), action, outcome, self.limits[drawn - 1] if drawn else -1
+        moved = advance(self.world, *given)
+        self[at] = Step(
+            int(moved.cell),
+            int(moved.state),
+            float(moved.reward),
+            bool(moved.done),
+            moved.proposed,
+            moved.events,
+            self.names.at(int(moved.state)),
+            self.sight.show(int(moved.cell), int(moved.state)),
+            compare_states(self.world, self.sight, *given) if self.compare else None,
+        )
         return self[at]
 
 
@@ -241,8 +213,8 @@ class Moved(NamedTuple):
     """What a step has led to, for each copy."""
 
     cell: Ints
-    proposed: NDArray[np.object_]  # the events that it proposed, in a tuple
-    events: NDArray[np.object_]  # the events that took effect, in their order, likewise
+    proposed: Any  # the events that it proposed, in a tuple; in an array of them
+    events: Any  # the events that took effect, in their order, likewise
     state: Ints
     reward: NDArray[np.float64]
     done: Bools
@@ -298,15 +270,6 @@ def advance(
     return Moved(end, world.proposed[state, kind], world.events[at], after, world.reward[at], table.is_final[after])
 
 
-def other_states(world: IndividualModel, state: Ints) -> Ints:
-    """For each state list the others that are not final, as many for all from which a step can begin: [..., M].
-
-    An agent that is done from the beginning takes its only step from a final state; any other agent takes none there.
-    """
-    places = np.arange(len(world.going) - (not world.table.is_final[world.table.initial]))
-    return world.going[places + (places >= world.rank[state][..., None])]
-
-
 def compare_states(
     world: IndividualModel,
     sight: ObservationEncoder,
@@ -316,8 +279,13 @@ def compare_states(
     outcome: Numbers,
     sync: Numbers,
 ) -> Counterfactuals:
-    """Say what a step would have been in the other machine states: [..., M, ...]."""
-    before = other_states(world, state)
+    """Say what a step would have been in the other machine states that are not final: [..., M, ...].
+
+    There are as many of them for all states from which a step can begin: an agent that is done from the beginning takes
+    its only step from a final state, and any other agent takes none there.
+    """
+    places = np.arange(len(world.going) - (not world.table.is_final[world.table.initial]))
+    before = world.going[places + (places >= world.rank[state][..., None])]
     cells = np.broadcast_to(cell[..., None], before.shape)
     moved = advance(world, cells, before, *(np.asarray(drawn)[..., None] for drawn in (action, outcome, sync)))
     return Counterfactuals(

@@ -36,13 +36,10 @@ class Counterfactuals(NamedTuple):
 
     def copy(self) -> Counterfactuals:
         """Copy all arrays."""
-        seen, after = (
-            {key: part.copy() for key, part in rows.items()} if isinstance(rows, dict) else rows.copy()
-            for rows in (self.observation, self.next_observation)
-        )
-        return Counterfactuals(
-            seen, self.reward.copy(), after, self.terminated.copy(), self.state.copy(), self.next_state.copy()
-        )
+        copies: list[Any] = [
+            {key: part.copy() for key, part in rows.items()} if isinstance(rows, dict) else rows.copy() for rows in self
+        ]
+        return Counterfactuals(*copies)
 
 
 @dataclass(frozen=True)
@@ -91,10 +88,8 @@ class ObservationEncoder:
 
     def fits(self, observation: Observation) -> bool:
         """Whether what a world shows can be joined to a machine state, and neither would spill into the other."""
-        if self._is_discrete:
-            if type(observation) is int:  # which is quick to compare
-                return 0 <= observation - self._first < self._numbers
-            return bool(self.world.contains(observation))
+        if self._numbers is not None:
+            return observation in self._numbers if type(observation) is int else bool(self.world.contains(observation))
         if self.kind == "dict":
             return True  # where it is kept as it is
         try:
@@ -104,14 +99,14 @@ class ObservationEncoder:
 
     def show(self, observation: Observation, state: int) -> Observation:
         """Join an observation of the world and a machine state."""
+        numbers = self._numbers
         if self.kind == "dict":
-            world = np.int64(observation) if self._is_discrete else observation
-            return {"world": world, "machine": np.int64(state)}
-        if self.kind == "index":
-            return np.int64((observation - self._first) * self.states + state)
+            return {"world": observation if numbers is None else np.int64(observation), "machine": np.int64(state)}
+        if numbers is not None and self.kind == "index":
+            return np.int64((observation - numbers.start) * self.states + state)
         seen = np.zeros(self._width + self.states, np.float32)
-        if self._is_discrete:
-            seen[observation - self._first] = 1
+        if numbers is not None:
+            seen[observation - numbers.start] = 1
         else:
             with np.errstate(over="ignore"):
                 seen[: self._width] = self._flat(observation)
@@ -120,20 +115,20 @@ class ObservationEncoder:
 
     def show_each(self, observations: Sequence[Observation] | NDArray[Any], states: ArrayLike) -> Observation:
         """Join observations and as many machine states, row by row; where the world is Discrete, without a loop."""
-        numbers = np.asarray(states, np.int64)
-        if not self._is_discrete:
-            each = [self.show(observation, state) for observation, state in zip(observations, numbers, strict=True)]
+        machine = np.asarray(states, np.int64)
+        if self._numbers is None:
+            each = [self.show(observation, state) for observation, state in zip(observations, machine, strict=True)]
             return stack(each, self.space)
         cells = np.asarray(observations, np.int64)
         if self.kind == "dict":
-            return {"world": cells.copy(), "machine": numbers.copy()}
+            return {"world": cells.copy(), "machine": machine.copy()}
         if self.kind == "index":
-            return (cells - self._first) * self.states + numbers
-        seen = np.zeros((numbers.size, self._width + self.states), np.float32)
-        rows = np.arange(numbers.size)
-        seen[rows, (cells - self._first).ravel()] = 1
-        seen[rows, numbers.ravel() + self._width] = 1
-        return seen.reshape(*numbers.shape, seen.shape[1])
+            return (cells - self._numbers.start) * self.states + machine
+        seen = np.zeros((machine.size, self._width + self.states), np.float32)
+        rows = np.arange(machine.size)
+        seen[rows, (cells - self._numbers.start).ravel()] = 1
+        seen[rows, machine.ravel() + self._width] = 1
+        return seen.reshape(*machine.shape, seen.shape[1])
 
     def _flat(self, observation: Observation) -> NDArray[Any]:
         """Lay an observation out as a vector; one that is an array already is quick."""
@@ -142,18 +137,11 @@ class ObservationEncoder:
         return np.asarray(flatten(self.world, observation))
 
     @cached_property
-    def _is_discrete(self) -> bool:
-        return isinstance(self.world, spaces.Discrete)
-
-    @cached_property
-    def _first(self) -> int:
-        """The number at which a Discrete world begins."""
-        return int(self.world.start) if isinstance(self.world, spaces.Discrete) else 0
-
-    @cached_property
-    def _numbers(self) -> int:
-        """How many numbers a Discrete world has."""
-        return int(self.world.n) if isinstance(self.world, spaces.Discrete) else 0
+    def _numbers(self) -> range | None:
+        """The numbers of a Discrete world."""
+        if not isinstance(self.world, spaces.Discrete):
+            return None
+        return range(int(self.world.start), int(self.world.start + self.world.n))
 
     @cached_property
     def _width(self) -> int:

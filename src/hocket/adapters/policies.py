@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.adapters.observations import Observation
-from hocket.adapters.q_tables import table_actors
 from hocket.adapters.team import TeamEnv, team_env
+from hocket.adapters.world_steps import TEAMS
+from hocket.adapters.wrap_team import WrappedTeam
 from hocket.errors import SettingsError, require_known
 from hocket.inputs import whole
 from hocket.learn.actors import TeamActors
+from hocket.learn.catalogue import find_learner
 from hocket.learn.policies import Policy
 from hocket.machine.reward_machine import RewardMachine
 from hocket.study.records import KINDS, Replay, TestSummary
@@ -104,13 +106,10 @@ def play_episode(
     seen, infos = env.reset(seed=seed)
     if isinstance(team, TeamActors) and isinstance(env, TeamEnv) and env.episode_seed is not None:
         team.restart(env.episode_seed, env.number)
-    rows, events, points, proposed = (
-        [infos],
-        list[tuple[str, ...]](),
-        [_where(env)],
-        list[tuple[tuple[str, ...], ...]](),
-    )
-    traces: dict[str, list[str]] = {name: [] for name in (names if _has_rewards(env) else ())}
+    rows, points, events, proposed = [infos], [_where(env)], list[tuple[str, ...]](), list[tuple[Any, ...]]()
+    source = getattr(env, "task", None) or getattr(env, "decomposition", None)
+    is_paid = source is not None and not source.machine.has_completion_rewards  # for more than completing the task
+    traces: dict[str, list[str]] = {name: [] for name in (names if is_paid else ())}
     while env.agents and not _is_done(machines, infos) and (max_steps is None or len(events) < max_steps):
         seen, _, _, _, told = env.step({name: actors[name](seen[name]) for name in env.agents})
         for name in traces.keys() & told.keys():
@@ -121,12 +120,13 @@ def play_episode(
         events.append(_together([_events_of(info) for info in told.values()]))
         proposed.append(tuple(told.get(name, {}).get("proposed", ()) for name in names))
     states = tuple(tuple(row[name]["machine_state"] for name in names) for row in rows)
+    is_final = [[state in machines[name].final for name, state in zip(names, row, strict=True)] for row in states]
     return PlayedEpisode(
         names,
         np.array([[row[name].get("cell", NOWHERE) for name in names] for row in rows], np.int64),
         states,
         tuple(events),
-        tuple(_first_final(machines[name], [row[place] for row in states]) for place, name in enumerate(names)),
+        tuple(column.index(True) if any(column) else -1 for column in zip(*is_final, strict=True)),
         _is_done(machines, infos),
         np.array([[row[name] for name in names] for row in points]) if {*names} <= points[0].keys() else None,
         tuple(machines[name].run(trace, undefined="stay").reward for name, trace in traces.items()),
@@ -134,16 +134,15 @@ def play_episode(
     )
 
 
-def _has_rewards(env: TeamWorld) -> bool:
-    """Say whether a team is paid for more than completing its task."""
-    source = getattr(env, "task", None) or getattr(env, "decomposition", None)
-    return source is not None and not source.machine.has_completion_rewards
-
-
 def team_actors(env: TeamWorld, policy: Policy, greedy: bool) -> Mapping[str, Actor]:
     """Let a trained policy play for all agents of a world, whose own task has to be the policy's."""
-    if "seen.0" in policy.arrays:  # it is of a wrapped world
-        return table_actors(env, policy, greedy)
+    if "seen.0" in policy.arrays:
+        if not isinstance(env, WrappedTeam):
+            raise SettingsError(f"this policy was learnt in a wrapped world, {policy.task}, and plays nowhere else")
+        policy.require_task(env.scene.digest)
+        temperature = None if greedy else float(policy.settings["temperature"])
+        team = TEAMS[find_learner(policy.learner).policy_input]
+        return team(env, policy.arrays, temperature, policy.seed).actors
     if isinstance(env, TeamEnv):
         policy.require_task(env.task.digest)
         policy = replace(policy, definition=env.task)
@@ -238,8 +237,3 @@ def _as_actor(name: str, policy: object, greedy: bool) -> Actor:
 
 def _is_done(machines: Mapping[str, RewardMachine], infos: Mapping[str, Mapping[str, Any]]) -> bool:
     return all(infos[name]["machine_state"] in machine.final for name, machine in machines.items())
-
-
-def _first_final(machine: RewardMachine, states: list[str]) -> int:
-    """Find when a machine was first final."""
-    return next((time for time, state in enumerate(states) if state in machine.final), -1)

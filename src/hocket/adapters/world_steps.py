@@ -1,21 +1,27 @@
-"""Wrapped worlds as the learners' plain forms take them: what agents see, do and remember, by numbers."""
+"""Wrapped worlds as the learners' plain forms take them, by numbers, and what was learnt there at play."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import count
 from math import prod
 from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
+from hocket.adapters.convert import Action
 from hocket.adapters.wrap_individual import IndividualView
 from hocket.adapters.wrap_team import WrappedTeam
 from hocket.errors import SettingsError
-from hocket.learn.actors import observation_key
-from hocket.learn.reference import Experience, JointStep
+from hocket.learn.actors import key_text, observation_key, read_table
+from hocket.learn.learner import Arrays, PolicyInput
+from hocket.learn.reference import Experience, JointStep, PlainLearner, softmax
 from hocket.machine.composition import Composition
-from hocket.random import TEAM, stream_key
+from hocket.random import TEAM, action_draw, stream_key
 from hocket.task.memory import derived_memory, latched_events, precondition
 
 SEED_BITS = 31  # of the seed of a world: some take no more
@@ -35,7 +41,7 @@ def team_key(env: WrappedTeam) -> Hashable:
 
 def require_discrete(agent: str, seen: spaces.Space[Any], acts: spaces.Space[Any]) -> None:
     """Refuse observations that hardly ever come again, and actions that cannot be numbered."""
-    if any(isinstance(part, spaces.Box) and part.dtype is not None and part.dtype.kind == "f" for part in _parts(seen)):
+    if _has_reals(seen):
         raise SettingsError(
             f"a table of values needs observations that come again, got {seen!r:.80} for {agent}: make them discrete, "
             "as gymnasium.wrappers.TransformObservation can"
@@ -44,19 +50,13 @@ def require_discrete(agent: str, seen: spaces.Space[Any], acts: spaces.Space[Any
         raise SettingsError(f"a table of values needs Discrete actions, got {acts!r:.80} for {agent}")
 
 
-def _parts(space: spaces.Space[Any]) -> Iterable[spaces.Space[Any]]:
-    inner: Sequence[spaces.Space[Any]] = ()
+def _has_reals(space: spaces.Space[Any]) -> bool:
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        inner = list(space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces)
-    return [space, *(part for each in inner for part in _parts(each))]
+        return any(map(_has_reals, space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces))
+    return isinstance(space, spaces.Box) and space.dtype is not None and space.dtype.kind == "f"
 
 
-class SeenNumbers(dict[Hashable, int]):
-    """Numbers what was seen, in the order in which it was seen first."""
-
-    def __missing__(self, key: Hashable) -> int:
-        number = self[key] = len(self)
-        return number
+Numbers = defaultdict[Hashable, int]  # of what was seen, in the order in which it was seen first
 
 
 class ViewSteps:
@@ -66,7 +66,7 @@ class ViewSteps:
         acts, machine = cast("spaces.Discrete", view.action_space), view.machine
         self.view, self.agent, self.actions, self._first = view, place, int(acts.n), int(acts.start)
         self.states, self.final = len(machine.states), frozenset(np.flatnonzero(machine.ends).tolist())
-        self.seen, self._seed = SeenNumbers(), world_seed(seed, place)
+        self.seen, self._seed = Numbers(count().__next__), world_seed(seed, place)
         view.counterfactuals = counterfactuals
 
     @property
@@ -95,33 +95,47 @@ class ViewSteps:
         return experiences, terminated or truncated
 
 
-class _Episodes:
+class _NumberedTeam:
+    """A team in a wrapped world, whose actions are numbered."""
+
+    def __init__(self, env: WrappedTeam) -> None:
+        self.env, self.names = env, list(env.machines)
+        acts = [cast("spaces.Discrete", env.action_space(agent)) for agent in self.names]
+        self.each, self._first = [int(each.n) for each in acts], [int(each.start) for each in acts]
+
+    def name_actions(self, numbers: Sequence[int]) -> dict[str, Action]:
+        """Give the action of everyone who is there; those who are not of the team act at random."""
+        chosen = {agent: self._first[place] + numbers[place] for place, agent in enumerate(self.names)}
+        there = self.env.agents
+        return {agent: chosen[agent] if agent in chosen else self.env.action_space(agent).sample() for agent in there}
+
+
+class _Episodes(_NumberedTeam):
     """Training episodes of a team in its world, in which tests are played, too."""
 
     def __init__(self, env: WrappedTeam, seed: int) -> None:
-        self.env, self.names, self._seed, self._number, self._begun = env, list(env.machines), seed, -1, -1
-        spaces_of = [cast("spaces.Discrete", env.action_space(agent)) for agent in self.names]
-        self.each, self._first = [int(acts.n) for acts in spaces_of], [int(acts.start) for acts in spaces_of]
+        super().__init__(env)
+        self._seed, self._number, self._begun = seed, -1, -1
 
     @property
     def is_broken_off(self) -> bool:
         """Whether somebody else has played in the world since."""
         return self.env.episodes != self._begun
 
-    def begin(self) -> None:
+    def reset(self, t: int) -> Any:  # noqa: ANN401 (of one, or of each)
         """Begin the next episode; each has a seed of its own."""
         self._number += 1
         self.env.reset(seed=seed_others(self.env, world_seed(self._seed, len(self.names) + 1, self._number)))
         self._begun = self.env.episodes
+        return self._now()
+
+    def _now(self) -> Any:  # noqa: ANN401
+        """Number what is seen, and what is gone by beside it."""
+        raise NotImplementedError
 
     def act(self, actions: Sequence[int]) -> tuple[float, bool, bool]:
         """Let everyone act who is there: the team's reward, whether nothing more is to be gained, and all is over."""
-        each = zip(self.names, self._first, actions, strict=True)
-        chosen = {agent: first + action for agent, first, action in each if agent in self.env.agents}
-        for agent in self.env.agents:
-            if agent not in self.env.machines:
-                chosen[agent] = self.env.action_space(agent).sample()
-        _, rewards, terminated, _, _ = self.env.step(chosen)
+        _, rewards, terminated, _, _ = self.env.step(self.name_actions(actions))
         team = [agent for agent in self.names if agent in rewards]
         is_over = not any(agent in self.env.agents for agent in self.names)
         is_end = self.env.completed or (is_over and all(terminated[agent] for agent in team))
@@ -183,17 +197,12 @@ class TeamSteps(_Episodes):
         self.memory = TeamMemory(env)
         self.actions, self.memories, self.options = self.each, self.memory.memories, self.memory.options
         self.available, self.reached = self.memory.available, self.memory.reached
-        self.seen = [SeenNumbers() for _ in self.names]
+        self.seen = [Numbers(count().__next__) for _ in self.names]
 
     @property
     def observations(self) -> Sequence[int]:
         """How many each agent has, so far."""
         return [len(seen) for seen in self.seen]
-
-    def reset(self, t: int) -> list[tuple[int, int]]:
-        """Begin an episode."""
-        self.begin()
-        return self._now()
 
     def _now(self) -> list[tuple[int, int]]:
         keys = [observation_key(self.env.seen.get(name)) for name in self.names]
@@ -241,7 +250,7 @@ class WrappedAsOne(_Episodes):
 
     def __init__(self, env: WrappedTeam, seed: int, counterfactuals: bool) -> None:
         super().__init__(env, seed)
-        self.team, self.seen, self.actions = TeamStates(env), SeenNumbers(), prod(self.each)
+        self.team, self.seen, self.actions = TeamStates(env), Numbers(count().__next__), prod(self.each)
         self.states, self.final = len(self.team.states), self.team.final
         if self.actions * self.states > MOST_VALUES:
             each = f"{self.actions:,} joint actions in {self.states:,} states of the team machine"
@@ -252,11 +261,6 @@ class WrappedAsOne(_Episodes):
     def observations(self) -> int:
         """How many there are so far."""
         return len(self.seen)
-
-    def reset(self, t: int) -> tuple[int, int]:
-        """Begin an episode."""
-        self.begin()
-        return self._now()
 
     def _now(self) -> tuple[int, int]:
         return self.seen[team_key(self.env)], self.team.of(self.env)
@@ -273,3 +277,124 @@ class WrappedAsOne(_Episodes):
                 v_next = self.team.number[after]
                 experiences.append(Experience(other, s_next, v_next, paid, is_lost or v_next in self.final))
         return experiences, is_over
+
+
+# What was learnt: values by observation, as the arrays of a policy and as a team that plays.
+
+
+def arrays_of(learner: PlainLearner, seen: Sequence[Iterable[Hashable]]) -> Arrays:
+    """Name what was seen and learnt by the place of the agent, as a policy keeps it."""
+    arrays: dict[str, Any] = {}
+    for place, keys in enumerate(seen):  # a line of text each
+        arrays[f"seen.{place}"] = np.frombuffer("\n".join(map(key_text, keys)).encode(), np.uint8)
+    for place, learnt in enumerate(learner.learnt()):
+        arrays |= {f"{name}.{place}": array for name, array in learnt.items()}
+    return arrays
+
+
+class LearntTeam(_NumberedTeam):
+    """A team that plays by tables over what each agent sees and the state of its machine.
+
+    Where an agent has never been, it acts at random, as do agents that are not of the team.
+    """
+
+    def __init__(self, env: WrappedTeam, arrays: Arrays, temperature: float | None, seed: int = 0) -> None:
+        super().__init__(env)
+        self.beta = None if temperature is None else 1 / temperature
+        self.read(arrays)
+        self.restart(seed)
+
+    def read(self, arrays: Arrays) -> None:
+        """Read the tables."""
+        states = [len(machine.states) for machine in self.env.machines.values()]
+        self.read_tables(arrays, "q", states)
+
+    def read_tables(self, arrays: Arrays, name: str, columns: Sequence[int]) -> None:
+        """Read a table for each agent, over its actions and as many columns."""
+        shapes = enumerate(zip(self.each, columns, strict=True))
+        self.tables = [read_table(arrays, name, place, shape) for place, shape in shapes]
+
+    def restart(self, seed: int, number: int = 0) -> None:
+        """Draw from now on what an episode of a seed draws."""
+        self._key, self._draws, self._chosen = stream_key(TEAM, seed, 0, number), 0, dict[str, Action]()
+
+    @property
+    def actors(self) -> dict[str, Callable[[Any], Action]]:
+        """A function for each agent of the world; they look at the world themselves."""
+        return {agent: partial(self._act, agent) for agent in self.env.possible_agents}
+
+    def _act(self, agent: str, _: object) -> Action:
+        if agent not in self._chosen:
+            self._chosen = self.name_actions(self.choose())
+        return self._chosen.pop(agent)
+
+    def choose(self) -> Sequence[int]:
+        """Choose an action for each agent of the team."""
+        return [self.draw(self.values(place, self.column(place))) for place in range(len(self.names))]
+
+    def column(self, place: int) -> int:
+        """Say what an agent goes by beside what it sees."""
+        name = self.names[place]
+        return self.env.machines[name].states.index(self.env.states[name])
+
+    def values(self, place: int, column: int) -> NDArray[np.float32]:
+        """Look up what an agent's actions are worth."""
+        row = self.tables[place].get(key_text(observation_key(self.env.seen.get(self.names[place]))))
+        return np.zeros(self.each[place], np.float32) if row is None else row[:, column]
+
+    def draw(self, values: NDArray[np.float32]) -> int:
+        """Choose by softmax, or any of the best."""
+        self._draws += 1
+        return softmax(values, self.beta, action_draw(self._key, self._draws))
+
+
+class MemoryTeam(LearntTeam):
+    """A team whose agents go by what they see and remember."""
+
+    def read(self, arrays: Arrays) -> None:
+        self.memory = TeamMemory(self.env)
+        self.read_tables(arrays, "q", [self.memory.memories] * len(self.names))
+
+    def column(self, place: int) -> int:
+        return self.memory.of(place)
+
+
+class OptionTeam(MemoryTeam):
+    """A team whose agents choose options by what they remember, and actions by what they see and their option."""
+
+    def read(self, arrays: Arrays) -> None:
+        self.memory = TeamMemory(self.env)
+        self.read_tables(arrays, "low", [self.memory.options] * len(self.names))
+        self.meta = [arrays.get(f"meta.{place}", np.zeros(0, np.float32)) for place in range(len(self.names))]
+        if any(values.shape != (self.memory.memories, self.memory.options) for values in self.meta):
+            raise SettingsError("this policy does not fit the machines of this world")
+        self.current: list[int | None] = [None] * len(self.names)
+
+    def column(self, place: int) -> int:
+        option = self.current[place]
+        if option is None or self.env.time == 0 or option in self.memory.reached(place):
+            m = self.memory.of(place)
+            options = self.memory.available(place, m)
+            option = self.current[place] = options[self.draw(self.meta[place][m, options])]
+        return option
+
+
+class JointTeam(LearntTeam):
+    """A team that acts as one, by what all of its agents see and the state of the team machine."""
+
+    def read(self, arrays: Arrays) -> None:
+        self.team = TeamStates(self.env)
+        self.table = read_table(arrays, "q", 0, (prod(self.each), len(self.team.states)))
+
+    def choose(self) -> Sequence[int]:
+        row = self.table.get(key_text(team_key(self.env)))
+        values = np.zeros(prod(self.each), np.float32) if row is None else row[:, self.team.of(self.env)]
+        return [int(action) for action in np.unravel_index(self.draw(values), self.each)]
+
+
+TEAMS = {
+    PolicyInput.MACHINE: LearntTeam,
+    PolicyInput.MEMORY: MemoryTeam,
+    PolicyInput.OPTION: OptionTeam,
+    PolicyInput.TEAM: JointTeam,
+}

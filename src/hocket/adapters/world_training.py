@@ -15,12 +15,20 @@ from typing import Any, cast
 
 import numpy as np
 
-from hocket.adapters.convert import IndividualWorld
+from hocket.adapters.convert import IndividualWorld, SeparateWorlds
 from hocket.adapters.events import IndividualStep, Proposed, RawStep
-from hocket.adapters.named_teams import SeparateWorlds
 from hocket.adapters.policies import PlayedEpisode, play_episode
-from hocket.adapters.q_tables import TEAMS, LearntTeam, write_seen
-from hocket.adapters.world_steps import TeamSteps, ViewSteps, WrappedAsOne, require_discrete, seed_others, world_seed
+from hocket.adapters.world_steps import (
+    TEAMS,
+    LearntTeam,
+    TeamSteps,
+    ViewSteps,
+    WrappedAsOne,
+    arrays_of,
+    require_discrete,
+    seed_others,
+    world_seed,
+)
 from hocket.adapters.wrap_individual import IndividualView
 from hocket.adapters.wrap_team import WrappedTeam
 from hocket.errors import HocketError, SettingsError, TrainingError, require_known
@@ -147,14 +155,6 @@ class ActingTeam:
     def arrays(self, index: int) -> Arrays:
         """Lay out what was learnt, and what was seen."""
         return arrays_of(self.learner, self.seen())
-
-
-def arrays_of(learner: PlainLearner, seen: Sequence[Mapping[Any, int]]) -> Arrays:
-    """Name the arrays of each agent by its place, as a policy keeps them."""
-    arrays: dict[str, Any] = {f"seen.{place}": write_seen(keys) for place, keys in enumerate(seen)}
-    for place, learnt in enumerate(learner.learnt()):
-        arrays |= {f"{name}.{place}": array for name, array in learnt.items()}
-    return arrays
 
 
 class LoneAgents:

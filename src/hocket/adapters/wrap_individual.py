@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from hocket.adapters.convert import Action, individual_world
+from hocket.adapters.convert import Action, Environment, EnvWrapper, Experience, individual_world
 from hocket.adapters.events import (
     IndividualStep,
     LabelErrors,
@@ -22,7 +22,6 @@ from hocket.adapters.events import (
     read_events,
 )
 from hocket.adapters.individual import SEEDS, check_shaping, potentials
-from hocket.adapters.named_teams import Environment, EnvWrapper, Experience
 from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder, copied, tell_events
 from hocket.errors import SettingsError, shown
 from hocket.machine.names import Names
@@ -31,16 +30,6 @@ from hocket.random import INDIVIDUAL, stream_key, sync_draw, threshold
 
 IndividualLabel = Callable[[IndividualStep], Proposed]
 Valid = Callable[[IndividualStep, str], bool]  # could the world have done the same in another machine state?
-
-
-class Outcome(NamedTuple):
-    """What a step of the world means to a machine."""
-
-    named: Names  # by the labelling function
-    proposed: tuple[str, ...]
-    events: tuple[str, ...]  # that take effect, in their order
-    state: str
-    reward: float
 
 
 class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
@@ -146,8 +135,8 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         """Simulate teammates that are as ready for an event as is said for a state of the machine, from now on."""
         self._limits |= {pair: threshold(chance) for pair, chance in chances.items()}
 
-    def _outcome(self, step: IndividualStep, draw: int) -> Outcome:
-        """Work out what a step of the world means in the machine state that it shows."""
+    def _outcome(self, step: IndividualStep, draw: int) -> tuple[Names, tuple[str, ...], tuple[str, ...], str, float]:
+        """Work out what a step means in the machine state that it shows: named, proposed, events, state and reward."""
         with LabelErrors(step):
             named = read_events(self.label(step), self.machine.events, "the agent")
         moves, state, events = self.machine.moves, step.state, list[str]()
@@ -166,27 +155,26 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
             ready = [event for event in by_itself if event in moves.get(state, ())]
         if self.shaping is not None:  # the end of the world is worth nothing more either
             reward += (0.0 if step.terminated else self.shaping * self._worth[state]) - self._worth[step.state]
-        return Outcome(named, tuple(proposed), tuple(events), state, reward)
+        return named, tuple(proposed), tuple(events), state, reward
 
     def _counterfactuals(self, step: IndividualStep, draw: int) -> Counterfactuals:
         """Work out what the same step of the world would have meant in the other machine states."""
-        others = [state for state in self._others if state != step.state and self._is_valid(step, state)]
+        others = [state for state in self._others if state != step.state]
+        if self.valid is not None:
+            others = [state for state in others if self.valid(step, state)]
         outcomes = [self._outcome(step._replace(state=state, memory=copied(step.memory)), draw) for state in others]
-        number = self.machine.states.index
-        states = np.array([number(state) for state in others], np.int64)
-        next_states = np.array([number(outcome.state) for outcome in outcomes], np.int64)
-        done = [step.terminated or outcome.state in self._ends for outcome in outcomes]
-        return Counterfactuals(
-            observation=self.sight.show_each([step.previous] * len(others), states),
-            reward=np.array([outcome.reward for outcome in outcomes], np.float64),
-            next_observation=self.sight.show_each([step.observation] * len(others), next_states),
-            terminated=np.array(done, np.bool_),
-            state=states,
-            next_state=next_states,
+        after = [state for *_, state, _ in outcomes]
+        before, following = (
+            np.array([*map(self.machine.states.index, states)], np.int64) for states in (others, after)
         )
-
-    def _is_valid(self, step: IndividualStep, state: str) -> bool:
-        return self.valid is None or self.valid(step, state)
+        return Counterfactuals(
+            observation=self.sight.show_each([step.previous] * len(others), before),
+            reward=np.array([reward for *_, reward in outcomes], np.float64),
+            next_observation=self.sight.show_each([step.observation] * len(others), following),
+            terminated=np.array([step.terminated or state in self._ends for state in after], np.bool_),
+            state=before,
+            next_state=following,
+        )
 
     def _see(self, observation: Observation) -> Observation:
         return self.sight.show(observation, self.machine.states.index(self.state))

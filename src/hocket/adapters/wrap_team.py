@@ -10,9 +10,10 @@ import gymnasium
 from gymnasium.error import ResetNeeded
 from pettingzoo import ParallelEnv
 
-from hocket.adapters.convert import to_parallel
+from hocket.adapters.convert import Environment, EnvWrapper, Experience, NamedTeam, to_parallel
 from hocket.adapters.events import (
     PARTS,
+    PROBLEMS,
     Answer,
     LabelErrors,
     Problems,
@@ -22,16 +23,14 @@ from hocket.adapters.events import (
     WorldErrors,
     check_events,
     check_info,
-    check_problems,
     check_seen,
     complain,
     shares_of,
 )
-from hocket.adapters.named_teams import Environment, EnvWrapper, Experience, NamedTeam
 from hocket.adapters.observations import Observation, ObservationEncoder, copied, tell_events
 from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid
 from hocket.draw.scene import Scene
-from hocket.errors import AssignmentError, HocketError, known_names
+from hocket.errors import AssignmentError, HocketError, SettingsError, known_names
 from hocket.lazy import Lazy
 from hocket.learn.batches import StopSignal
 from hocket.learn.learner import Learner
@@ -49,7 +48,6 @@ TeamLabel = Callable[[RawStep], Answer]
 Points = Mapping[str, tuple[float, float]]
 Where = Callable[[Any], Points]  # from a world to where its agents are
 
-NOTHING = StepEvents({}, (), (), {})
 TRAIN, TEST = Lazy("hocket.adapters.world_training", "train_world"), Lazy("hocket.adapters.policies", "play_tests")
 
 
@@ -103,7 +101,9 @@ def wrap(
         raise AssignmentError(_why_not(decomposition))
     known = decomposition.machine.events
     rules = Synchronisation(decomposition, check_events(waits, known, "waits"), check_events(edges, known, "edges"))
-    check_problems(problems)
+    if problems not in PROBLEMS:
+        hint = known_names(str(problems), PROBLEMS)
+        raise SettingsError(f"problems must be raised, warned of or ignored, got {problems!r} ({hint})")
     given = world.env if isinstance(world, NamedTeam) else env
     return WrappedTeam(world, rules, label, observation, problems, given, where)
 
@@ -176,7 +176,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     def _restart(self) -> None:
         self.time = 0
         self.episodes += 1
-        self.states = {agent: machine.initial for agent, machine in self.machines.items()}
+        self.states: Mapping[str, str] = {agent: machine.initial for agent, machine in self.machines.items()}
         self.team_state: Any = self.decomposition.machine.initial
         self.seen: Mapping[str, Observation] = {}  # of the world, after the last step
         self._memory: dict[str, Any] = {}
@@ -189,13 +189,14 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self._restart()
         self.agents = list(self.env.agents)
         self.seen = {agent: copied(seen) for agent, seen in observations.items()}
-        own_infos = {
-            agent: check_info(self.env, infos.get(agent, {}), f"of agent {agent!r} in reset") for agent in self.agents
-        }
-        informed = {agent: self._inform(agent, info, NOTHING, 0.0) for agent, info in own_infos.items()}
+        nothing = StepEvents({}, (), (), {}, self.states)
+        informed = {}
+        for agent in self.agents:
+            info = check_info(self.env, infos.get(agent, {}), f"of agent {agent!r} in reset")
+            informed[agent] = self._inform(agent, info, nothing, 0.0)
         seen = shares_of(self.env, observations, self.agents, PARTS[0], "reset")
         self._check_seen(seen, "reset")
-        return {agent: self._see(agent, observation) for agent, observation in seen.items()}, informed
+        return self._show(seen), informed
 
     def step(self, actions: Mapping[str, Any]) -> Experience:
         if not self.agents:
@@ -211,33 +212,35 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         )
         self._check_seen(observations, when)
         shown = (self.seen, actions, observations, rewards, terminated, truncated, infos)
-        was_completed, team = self.completed, self.decomposition.machine
         step = RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.given)
         self.agents, self.seen = list(self.env.agents), {agent: copied(seen) for agent, seen in observations.items()}
-        self._check_gone(before, step)
+        for agent in before & self.sights.keys() - set(self.agents):
+            if not (terminated[agent] or truncated[agent]):
+                raise HocketError(f"agent {agent!r} has left {self.env} in {when} without its end being said")
         if self.counterfactuals:
             self._last = step._replace(memory=copied(self._memory)), self.named
-        with LabelErrors(step):
-            happening = self.rules.happen(self.label(step), step.states, step.observations, self.named)
+        happening, team_state, reward = self._happen(step, self.named)
         self.named = happening.named
         complain(happening.problems, self.problems, step)
-        reward = sum((self._apply(event) for event in happening.events), 0.0)
-        if isinstance(team, Composition):  # which pays for nothing but completion
-            reward = float(self.completed and not was_completed)
+        self.states, self.team_state = happening.states, team_state
         if self.completed:
             terminated, self.agents = dict.fromkeys(present, True), []
         earned = {agent: reward if agent in self.sights else rewards[agent] for agent in present}
         informed = {agent: self._inform(agent, infos[agent], happening, rewards[agent]) for agent in present}
-        seen = {agent: self._see(agent, observations[agent]) for agent in present}
-        return seen, earned, terminated, truncated, informed
+        return self._show(observations), earned, terminated, truncated, informed
 
-    def _apply(self, event: str) -> float:
-        """Let an event happen to all that know it, and say what the team machine pays for it."""
-        for agent in self.rules.knowers[event]:
-            self.states[agent] = self.machines[agent].transitions[self.states[agent], event]
-        team, state = self.decomposition.machine, self.team_state
-        self.team_state = team.step(state, event)
-        return 0.0 if isinstance(team, Composition) else team.rewards[state, event]
+    def _happen(self, step: RawStep, named: Mapping[str, Names]) -> tuple[StepEvents, Any, float]:
+        """Work out what a step means: what happens, the state of the team machine after it, and what that pays."""
+        with LabelErrors(step):
+            happening = self.rules.happen(self.label(step), step.states, step.observations, named)
+        team, reward, before = self.decomposition.machine, 0.0, cast("Any", step.team_state)
+        state = before
+        for event in happening.events:
+            reward += 0.0 if isinstance(team, Composition) else team.rewards[state, event]
+            state = team.step(state, event)
+        if happening.events and isinstance(team, Composition):  # which pays for nothing but completion
+            reward = float(team.is_final(state) and not team.is_final(before))
+        return happening, state, reward
 
     def imagine(self, team_state: object, states: Mapping[str, str]) -> tuple[object, float]:
         """Work out what the last step of the world would have meant in another state of the team: what follows, paid.
@@ -246,30 +249,21 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         """
         step, named = self._last
         step = step._replace(states=states, team_state=team_state, memory=copied(step.memory))
-        with LabelErrors(step):
-            events = self.rules.happen(self.label(step), states, step.observations, named).events
-        team, state, reward = self.decomposition.machine, cast("Any", team_state), 0.0
-        for event in events:
-            reward += 0.0 if isinstance(team, Composition) else team.rewards[state, event]
-            state = team.step(state, event)
-        return state, float(team.is_final(state)) if isinstance(team, Composition) else reward
-
-    def _check_gone(self, before: Iterable[str], step: RawStep) -> None:
-        """Require that agents of the team leave only by termination or truncation."""
-        for agent in before:
-            is_over = agent in self.agents or step.terminated[agent] or step.truncated[agent]
-            if agent in self.sights and not is_over:
-                raise HocketError(f"agent {agent!r} has left {self.env} in step {step.time} without its end being said")
+        _, state, reward = self._happen(step, named)
+        return state, reward
 
     def _check_seen(self, observations: Mapping[str, Observation], when: str) -> None:
         for agent, sight in self.sights.items():
             if agent in observations:
                 check_seen(self.env, sight, observations[agent], agent, when)
 
-    def _see(self, agent: str, observation: Observation) -> Observation:
-        if agent not in self.sights:
-            return observation
-        return self.sights[agent].show(observation, self.machines[agent].states.index(self.states[agent]))
+    def _show(self, observations: Mapping[str, Observation]) -> dict[str, Observation]:
+        """Join what agents of the team see of the world and the states of their machines."""
+        shown = dict(observations)
+        for agent in shown.keys() & self.sights.keys():
+            number = self.machines[agent].states.index(self.states[agent])
+            shown[agent] = self.sights[agent].show(shown[agent], number)
+        return shown
 
     def _inform(self, agent: str, info: Mapping[str, Any], happening: StepEvents, reward: float) -> dict[str, Any]:
         """Say what happened to an agent of the team."""

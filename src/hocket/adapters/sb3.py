@@ -1,25 +1,36 @@
-"""Replay buffers for Stable-Baselines3 that also keep what the other machine states would have seen.
+"""Stable-Baselines3: replay buffers that also keep what other machine states would have seen, and weights as arrays.
 
 A step of an agent's individual environment is experience for every state of its machine, not only for the one it was
 in: the same move, seen from each of them, has its own reward and its own next state. The environment tells them in
 `info["counterfactuals"]`; the buffers of this module store them beside what really happened, and DQN, SAC and TD3
 learn from both alike.
+
+Stable-Baselines3's own files contain pickled objects, and whoever loads one runs what is in it. Arrays are only
+numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 
-from hocket.errors import SettingsError
+from hocket.errors import FormatError, SettingsError, known_names
 
 KEY = "counterfactuals"  # where an environment's info has them
 TIMEOUT = "TimeLimit.truncated"  # where the info of a vectorised environment says that time ran out
+BETWEEN = "/"  # an agent's name and a parameter's
+
+Array = NDArray[Any]
+Rows = Any  # an array, or one for each key
+Device = Any  # whatever torch takes for one
+Weights = Mapping[str, NDArray[np.float32]]  # by the name of the parameter
 
 
 class CounterfactualReplayBuffer(ReplayBuffer):
@@ -41,7 +52,7 @@ class CounterfactualReplayBuffer(ReplayBuffer):
         buffer_size: int,
         observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
-        device: Any = "auto",  # noqa: ANN401 - whatever torch takes for a device
+        device: Device = "auto",
         n_envs: int = 1,
         optimize_memory_usage: bool = False,
         handle_timeout_termination: bool = True,
@@ -67,13 +78,7 @@ class CounterfactualReplayBuffer(ReplayBuffer):
         self.environments = n_envs
 
     def add(
-        self,
-        obs: Any,  # noqa: ANN401 - an array, or one for each key
-        next_obs: Any,  # noqa: ANN401
-        action: NDArray[Any],
-        reward: NDArray[Any],
-        done: NDArray[Any],
-        infos: Sequence[Mapping[str, Any]],
+        self, obs: Rows, next_obs: Rows, action: Array, reward: Array, done: Array, infos: Sequence[Mapping[str, Any]]
     ) -> None:
         """Store a step of all environments, and its counterfactuals."""
         actions = action.reshape(self.environments, self.action_dim)
@@ -96,20 +101,15 @@ class CounterfactualReplayBuffer(ReplayBuffer):
             )
 
     def _write(
-        self,
-        observations: Any,  # noqa: ANN401
-        next_observations: Any,  # noqa: ANN401
-        actions: NDArray[Any],
-        rewards: ArrayLike,
-        dones: ArrayLike,
-        timeouts: NDArray[np.bool_],
+        self, seen: Rows, next_seen: Rows, actions: Array, rewards: ArrayLike, dones: ArrayLike, timeouts: Array
     ) -> None:
         """Write transitions into the next rows, over the oldest ones."""
         count = len(actions)
         rows = (self.pos + np.arange(count)) % self.buffer_size
-        for store, values in ((self.observations, observations), (self.next_observations, next_observations)):
-            for column, fitting in self._columns(store, values, count):
-                column[rows, 0] = fitting
+        for store, values in ((self.observations, seen), (self.next_observations, next_seen)):
+            columns, given = (store, values) if isinstance(store, dict) else ({"": store}, {"": values})
+            for key, column in columns.items():
+                column[rows, 0] = _fit(np.asarray(given[key]), (count, *column.shape[2:]))
         self.actions[rows, 0] = actions
         self.rewards[rows, 0] = rewards
         self.dones[rows, 0] = dones
@@ -118,26 +118,58 @@ class CounterfactualReplayBuffer(ReplayBuffer):
         self.full = self.full or self.pos + count >= self.buffer_size
         self.pos = (self.pos + count) % self.buffer_size
 
-    def _columns(
-        self,
-        store: Any,  # noqa: ANN401
-        values: Any,  # noqa: ANN401
-        count: int,
-    ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Pair the buffer's arrays with what goes into them, which must have their shape."""
-        if not isinstance(store, dict):
-            store, values = {"": store}, {"": values}
-        for key, column in store.items():
-            shape, value = (count, *column.shape[2:]), np.asarray(values[key])
-            if value.shape == (count,) and shape == (count, 1):  # observations that are single numbers
-                value = value.reshape(shape)
-            if value.shape != shape:
-                raise SettingsError(
-                    f"observations must have the shape {shape} in this buffer, got {value.shape} (a wrapper that"
-                    f" changes observations must change those in info[{KEY!r}], too)"
-                )
-            yield column, value
+
+def _fit(values: Array, shape: tuple[int, ...]) -> Array:
+    """Require that observations have the shape of the buffer's arrays."""
+    if values.shape == shape[:1] and shape[1:] == (1,):  # observations that are single numbers
+        return values.reshape(shape)
+    if values.shape != shape:
+        raise SettingsError(
+            f"observations must have the shape {shape} in this buffer, got {values.shape} (a wrapper that"
+            f" changes observations must change those in info[{KEY!r}], too)"
+        )
+    return values
 
 
 class CounterfactualDictReplayBuffer(CounterfactualReplayBuffer, DictReplayBuffer):
     """Keep counterfactual experiences beside real ones where observations are dictionaries."""
+
+
+def get_weights(model: BaseAlgorithm) -> dict[str, NDArray[np.float32]]:
+    """Copy the parameters of a model's networks."""
+    return {name: value.detach().cpu().numpy().copy() for name, value in model.policy.state_dict().items()}
+
+
+def set_weights(model: BaseAlgorithm, weights: Weights) -> None:
+    """Put parameters into a model that was made for them: of the same algorithm, spaces and layers."""
+    parameters: dict[str, torch.Tensor] = model.policy.state_dict()
+    for name in weights:
+        if name not in parameters:
+            raise FormatError(f"parameter {name!r} does not exist in this model ({known_names(name, parameters)})")
+    for name, value in parameters.items():
+        if name not in weights:
+            raise FormatError(f"parameter {name!r} of this model is missing")
+        if weights[name].shape != tuple(value.shape):
+            raise FormatError(
+                f"parameter {name!r} must have the shape {tuple(value.shape)} in this model, got {weights[name].shape}"
+            )
+    model.policy.load_state_dict({name: torch.as_tensor(value) for name, value in weights.items()})
+
+
+def join_weights(team: Mapping[str, Weights]) -> dict[str, NDArray[np.float32]]:
+    """Put the parameters of all agents side by side, as a `hocket.Policy` keeps them.
+
+    >>> join_weights({"A1": {"bias": np.zeros(2, np.float32)}})
+    {'A1/bias': array([0., 0.], dtype=float32)}
+    """
+    return {f"{agent}{BETWEEN}{name}": value for agent, weights in team.items() for name, value in weights.items()}
+
+
+def split_weights(arrays: Mapping[str, NDArray[Any]], agent: str) -> dict[str, NDArray[np.float32]]:
+    """Pick the parameters of one agent."""
+    start = f"{agent}{BETWEEN}"
+    parameters = {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
+    if not parameters:
+        hint = known_names(agent, dict.fromkeys(name.rpartition(BETWEEN)[0] for name in arrays))
+        raise FormatError(f"has no parameters of {agent!r} ({hint})")
+    return parameters
