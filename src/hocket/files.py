@@ -137,7 +137,8 @@ def _write_together(files: Sequence[File], each: Callable[..., Iterable[Path]]) 
 def _write_aside(path: Path, data: Content, unfinished: set[Path]) -> Path:
     """Bring what is to be in a file to the disk, under a temporary name that is added to those that are unfinished."""
     mode = _mode_of(path)
-    temporary, handle = _open_aside(path)
+    temporary = path.with_name(f".{path.name[:MOST_OF_NAME]}.{os.urandom(8).hex()}{UNFINISHED}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     unfinished.add(temporary)
     with os.fdopen(handle, "wb") as file:
         for part in (data,) if isinstance(data, str | bytes) else data:
@@ -147,12 +148,6 @@ def _write_aside(path: Path, data: Content, unfinished: set[Path]) -> Path:
     if mode is not None:
         temporary.chmod(mode)
     return temporary
-
-
-def _open_aside(path: Path) -> tuple[Path, int]:
-    """Make a file beside the one that is meant, whose name says that it is not whole yet; return a handle of it."""
-    temporary = path.with_name(f".{path.name[:MOST_OF_NAME]}.{os.urandom(8).hex()}{UNFINISHED}")
-    return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
 
 
 @contextmanager

@@ -92,7 +92,11 @@ def tabulate(source: Source, events: tuple[str, ...], once: Bools) -> BatchedTab
         is_final[place, : len(part.states)], is_over[place, : len(part.states)] = part.is_final, ends
     for place, knows in enumerate(source.knows.values()):
         known[place, [number[event] for event in knows]] = True
-    controls = _controls(source, events)
+    control = source.controllers if isinstance(source, Task) else source.control
+    controls = known.copy()  # where nothing says who controls an event, all that know it do
+    for event in events:
+        if names := control.get(event):
+            controls[:, number[event]] = [agent in names for agent in source.machines]
     waits = known & (controls.sum(axis=0) - controls > 0) & (known.sum(axis=0) > 1)
     if isinstance(source, Task):
         for place, agent in enumerate(source.agents.values()):
@@ -101,23 +105,13 @@ def tabulate(source: Source, events: tuple[str, ...], once: Bools) -> BatchedTab
     is_state = (np.arange(shape[1])[:, None] < sizes) & ~is_over.T
     initial = np.array([part.start for part in parts], np.int32)
     told, owned = known & ~controls, known.any(axis=0)
-    rivals = _rivals(next_state, known)
+    possible, shared = (next_state >= 0).astype(np.int64), known[:, :, None] & known[:, None, :]
+    together = np.einsum("nue,nuf->nef", possible, possible) > 0
+    clash = shared.any(axis=0) & (together | ~shared).all(axis=0)  # events possible at once that share an agent
+    rivals = tuple(tuple(np.flatnonzero(row[:event]).tolist()) for event, row in enumerate(clash))
     numbers, where = np.arange(shape[1], dtype=np.int32), _where(source, events)
     fixed = (initial, next_state, reward, is_final, is_over, known, told, waits, owned, numbers, is_state, once, where)
     return BatchedTables(*fixed, rivals, *_team(source, number))
-
-
-def _controls(source: Source, events: tuple[str, ...]) -> Bools:
-    """Say who controls what: [N, E]; in a decomposition that does not say it of an event, all that know it do."""
-    control = source.controllers if isinstance(source, Task) else source.control
-    return np.array(
-        [
-            [agent in (control.get(event) or [name for name in source.knows if event in source.knows[name]])
-             for event in events]
-            for agent in source.machines
-        ],
-        np.bool_,
-    )  # fmt: skip
 
 
 def _where(source: Source, events: tuple[str, ...]) -> tuple[Bools, ...]:
@@ -136,15 +130,6 @@ def _where(source: Source, events: tuple[str, ...]) -> tuple[Bools, ...]:
             for table, flag in zip(where[1:], flags, strict=False):
                 table[place, :, number] = flag
     return tuple(where)
-
-
-def _rivals(next_state: Ints, known: Bools) -> tuple[tuple[int, ...], ...]:
-    """List for each event those before it that can be possible with it, and share an agent."""
-    possible = next_state >= 0  # [N, U, E]
-    together = np.einsum("nue,nuf->nef", possible.astype(np.int64), possible.astype(np.int64)) > 0
-    shared = known[:, :, None] & known[:, None, :]
-    clash = shared.any(axis=0) & (together | ~shared).all(axis=0)
-    return tuple(tuple(np.flatnonzero(row[:event]).tolist()) for event, row in enumerate(clash))
 
 
 def _team(source: Source, number: dict[str, int]) -> tuple[Ints, NDArray[np.float64], int]:

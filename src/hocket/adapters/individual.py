@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import Env, spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
+from gymnasium.utils import seeding
 from numpy.typing import NDArray
 
 from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder, tell_events
@@ -70,7 +71,22 @@ def individual_env(
     return env
 
 
-class IndividualEnv(Env[Observation, np.int64]):
+class NumberedEpisodes:
+    """Episodes of a seed, of which the first one has the number 0."""
+
+    episode_seed: int | None = None  # of the episodes since it was given
+    number = -1  # of the episode among those
+
+    def _next_episode(self, seed: int | None, rng: np.random.Generator | None = None) -> int:
+        """Count an episode, the first one where a seed is given; return the seed."""
+        if seed is not None or self.episode_seed is None:
+            drawn = (rng or seeding.np_random()[0]).integers(SEEDS) if seed is None else check_seed(seed)
+            self.episode_seed, self.number = int(drawn), -1
+        self.number += 1
+        return self.episode_seed
+
+
+class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
     """An individual agent. `reset(seed=s)` begins episode number 0 of a seed, the next reset number 1, and so on.
 
     Each equals `hocket.IndividualEpisode(task, agent, s, number)` under the same actions. What would have happened in
@@ -95,8 +111,6 @@ class IndividualEnv(Env[Observation, np.int64]):
         self.observation_space, self.action_space = self.sight.space, spaces.Discrete(len(ACTIONS))
         self.max_episode_steps, self.counterfactuals = whole(max_episode_steps, "max_episode_steps", 1), counterfactuals
         self.render_mode, self._frames = render_mode, Frames(self.task, render_mode)
-        self.episode_seed: int | None = None  # of the episodes since it was given
-        self.number = -1  # of the episode among those
         self.time, self.cell, self.state = 0, int(self.world.table.starts[0]), self.world.table.initial
         self._steps = Steps(world, self.sight, self.machine.states, counterfactuals)
         self._is_over = True
@@ -107,11 +121,8 @@ class IndividualEnv(Env[Observation, np.int64]):
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
         """Begin the next episode, or with a seed its first one."""
         super().reset(seed=seed)
-        if seed is not None or self.episode_seed is None:
-            self.episode_seed = int(self.np_random.integers(SEEDS)) if seed is None else seed
-            self.number = -1
-        self.number += 1
-        self._key = stream_key(INDIVIDUAL, self.episode_seed, self.world.table.place, self.number)
+        drawn = self._next_episode(seed, self.np_random)
+        self._key = stream_key(INDIVIDUAL, drawn, self.world.table.place, self.number)
         starts = self.world.table.starts
         self.time, self.state = 0, self.world.table.initial
         self.cell = int(starts[start_draw(self._key, 0, len(starts))])

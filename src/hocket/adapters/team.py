@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.error import ResetNeeded
-from gymnasium.utils import seeding
 from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
-from hocket.adapters.individual import DRAWN_AHEAD, EPISODE_STEPS, SEEDS, Info, check_action, check_seed
+from hocket.adapters.individual import DRAWN_AHEAD, EPISODE_STEPS, Info, NumberedEpisodes, check_action
 from hocket.adapters.observations import Observation, ObservationEncoder, tell_events
 from hocket.deprecation import renamed_arguments
 from hocket.draw.pixels import MODES, Frames
@@ -53,7 +52,7 @@ def team_env(
 parallel_env = team_env  # the name that PettingZoo's modules have for it
 
 
-class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of its types
+class TeamEnv(NumberedEpisodes, ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of its types
     """A team at work. `reset(seed=s)` begins episode number 0 of a seed, the next reset number 1, and so on.
 
     Each equals `hocket.TeamEpisode(task, s, number)` under the same actions. `state()` is where everyone is and then in
@@ -78,8 +77,6 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         self.observation_spaces = {name: sight.space for name, sight in self.sights.items()}
         self.action_spaces = {name: spaces.Discrete(len(ACTIONS)) for name in self.possible_agents}
         self.state_space = spaces.MultiDiscrete([cells] * len(sizes) + sizes)
-        self.episode_seed: int | None = None  # of the episodes since it was given
-        self.number = -1  # of the episode among those
         self.time = 0
         self.is_done = False  # whether every agent's machine is final
         self._keys = np.zeros(len(sizes), np.uint64)
@@ -106,11 +103,8 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         self, seed: int | None = None, options: Info | None = None
     ) -> tuple[dict[str, Observation], dict[str, Info]]:
         """Begin the next episode, or with a seed its first one."""
-        if seed is not None or self.episode_seed is None:
-            self.episode_seed = int(seeding.np_random()[0].integers(SEEDS)) if seed is None else check_seed(seed)
-            self.number = -1
-        self.number += 1
-        seeds, numbers = (np.full(len(self._keys), part & MASK, np.uint64) for part in (self.episode_seed, self.number))
+        drawn = self._next_episode(seed)
+        seeds, numbers = (np.full(len(self._keys), part & MASK, np.uint64) for part in (drawn, self.number))
         self._keys = stream_key(TEAM, seeds, np.arange(len(self._keys), dtype=np.uint64), numbers)
         self.agents, self.time, self._outcomes = self.possible_agents[:], 0, []
         self.is_done = bool(self.tables.is_final[np.arange(len(self._keys)), self.tables.initial].all())
@@ -124,7 +118,10 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         """Let all agents act at once."""
         if not self.agents:
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
-        met = self._move(self._choose(actions))
+        for name in self.agents:
+            if name not in actions:
+                raise TaskError(f"every agent needs an action, got none for {name}", key="actions")
+        met = self._move([check_action(actions[name]) for name in self.agents])
         events, reward = self._settle(met)
         self.time += 1
         terminated, truncated = self.is_done, self.time >= self.max_episode_steps
@@ -162,12 +159,6 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
     def render(self) -> str | NDArray[np.uint8] | None:
         """Draw where everyone is: as text, or as an array of pixels."""
         return self._frames.draw(self.cells, self.states, self.time)
-
-    def _choose(self, actions: Mapping[str, int]) -> list[int]:
-        missing = [name for name in self.agents if name not in actions]
-        if missing:
-            raise TaskError(f"every agent needs an action, got none for {missing[0]}", key="actions")
-        return [check_action(actions[name]) for name in self.agents]
 
     def _start(self) -> list[Situation]:
         """Put everyone back to the start."""

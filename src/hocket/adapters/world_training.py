@@ -72,7 +72,11 @@ def train_world(
         raise SettingsError(f"{learner.name} needs a task of hocket's own: {learner.needs}")
     given = check_views(env, views, learner.policy_input is PolicyInput.MACHINE)
     player, runs = WrappedPlayer(env, learner, settings), list[Run]()
-    for seed in seeds if folder is None else _missing(env, learner, settings, seeds, steps, Path(folder)):
+    if folder is not None and exists(Path(folder) / "runs"):
+        kept, digest = {record.key for record in load_results(folder).records}, env.scene.digest
+        keys = run_keys(digest, learner.name, seeds, steps, asdict(settings))
+        seeds = [seed for seed in seeds if keys[seed] not in kept]
+    for seed in seeds:
         if stop is not None and stop.is_set():
             break
         done = 0
@@ -95,15 +99,6 @@ def train_world(
         if folder is not None and trained.steps == steps:
             save_runs(env, runs[-1:], folder)
     return runs
-
-
-def _missing(
-    env: WrappedTeam, learner: Learner, settings: Settings, seeds: Sequence[int], steps: int, folder: Path
-) -> list[int]:
-    """List the seeds of which a folder has no run."""
-    kept = {record.key for record in load_results(folder).records} if exists(folder / "runs") else set()
-    keys = run_keys(env.scene.digest, learner.name, seeds, steps, asdict(settings))
-    return [seed for seed in seeds if keys[seed] not in kept]
 
 
 def check_views(env: WrappedTeam, views: Views | None, is_alone: bool) -> Views:

@@ -21,7 +21,7 @@ from hocket.adapters.events import (
     check_seen,
     read_events,
 )
-from hocket.adapters.individual import SEEDS, check_shaping, potentials
+from hocket.adapters.individual import NumberedEpisodes, check_shaping, potentials
 from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder, copied, tell_events
 from hocket.errors import SettingsError, shown
 from hocket.machine.names import Names
@@ -32,7 +32,7 @@ IndividualLabel = Callable[[IndividualStep], Proposed]
 Valid = Callable[[IndividualStep, str], bool]  # could the world have done the same in another machine state?
 
 
-class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
+class IndividualView(NumberedEpisodes, EnvWrapper, gymnasium.Env[Any, Any]):
     """An agent with its own machine in a world of its own, with teammates that are only simulated.
 
     `label` is called after every step with an `IndividualStep` and returns the events that the agent proposes, if any.
@@ -79,8 +79,6 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         self.render_mode = self.env.render_mode
         self.sight = ObservationEncoder(self.env.observation_space, len(machine.states), observation)
         self.observation_space, self.action_space = self.sight.space, self.env.action_space
-        self.episode_seed: int | None = None  # of the episodes since it was given
-        self.number = -1  # of the episode among those
         self.time, self.state, self._is_over = 0, machine.initial, True
         self._memory: dict[str, Any] = {}
         self.seen: Observation = None  # of the world, after the last step
@@ -95,11 +93,8 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
-        if seed is not None or self.episode_seed is None:
-            self.episode_seed = int(self.np_random.integers(SEEDS)) if seed is None else seed
-            self.number = -1
-        self.number += 1
-        self._key = stream_key(INDIVIDUAL, self.episode_seed, self.place, self.number)
+        drawn = self._next_episode(seed, self.np_random)
+        self._key = stream_key(INDIVIDUAL, drawn, self.place, self.number)
         with WorldErrors(self.env, "reset"):
             observation, given = self.env.reset(seed=seed, options=options)
         info = check_info(self.env, given, "in reset")

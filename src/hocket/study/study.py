@@ -225,7 +225,8 @@ def _part_from(table: Document, folder: Path) -> Study:
         for key in ("tasks", "learners")
         if key in table
     }
-    given["tasks"] = [_find_task(name, folder) for name in given["tasks"]]  # type: ignore[attr-defined]
+    beside = [(name, folder / name) for name in cast("tuple[str, ...]", given["tasks"])]
+    given["tasks"] = [load_task(path if path.suffix and exists(path) else name) for name, path in beside]
     given |= {key: table[key] for key in ("seeds", "steps") if key in table}
     if "world" in table:
         world = as_text(table["world"], "world")
@@ -234,8 +235,3 @@ def _part_from(table: Document, folder: Path) -> Study:
         settings = table["settings"]
         given["settings"] = settings if isinstance(settings, str) else as_table(settings, "settings")
     return Study(**given)  # type: ignore[arg-type]
-
-
-def _find_task(name: str, folder: Path) -> Task:
-    beside = folder / name
-    return load_task(beside if beside.suffix and exists(beside) else name)
