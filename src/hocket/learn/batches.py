@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import NamedTuple, Protocol
 
-from hocket.learn.settings import Settings
+from hocket.learn.settings import Settings, name_value
 from hocket.learn.world import WorldModel
 from hocket.task.task import Task
 
@@ -46,6 +47,17 @@ class Batch(NamedTuple):
     steps: int
     spare: int = 1  # threads that it may use
     world: WorldModel | None = None  # that training begins with
+
+    @property
+    def label(self) -> str:
+        """Say which runs these are: task, learner and the settings that are not the default's."""
+        usual = type(self.settings)()
+        changed = [
+            name_value(each.name, value)
+            for each in fields(self.settings)
+            if (value := getattr(self.settings, each.name)) != getattr(usual, each.name)
+        ]
+        return " ".join((self.task.name, self.learner, *changed))
 
 
 class Pace:

@@ -82,9 +82,8 @@ def run_study(
         for task in tasks.values():
             keep_task(store, task)
         tally, failure = _Tally(len(plan), sum(key in whole for key in plan), missing, watch), None
-        batches = sorted((batch for batch, _ in missing), key=_weight, reverse=True)
         try:
-            for finished in chosen.run(batches, tally.reporter, halt):
+            for finished in chosen.run(missing, tally.reporter, halt):
                 keep_records(store, finished)
                 whole |= {run.record.key: run.record for run in finished}
                 tally.finish(len(finished))
@@ -120,24 +119,21 @@ class UnfinishedError(HocketError):
         self.results = results
 
 
-def _check_learners(missing: Sequence[tuple[Batch, str]]) -> None:
+def _check_learners(missing: Sequence[Batch]) -> None:
     """Refuse a study of which some learner cannot train on a task, before any other begins."""
-    for batch, _ in missing:
+    for batch in missing:
         find_learner(batch.learner).check(compile_task(batch.task), batch.settings)
 
 
-def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], engine: Engine) -> list[tuple[Batch, str]]:
-    """Cut what is still to do into batches, each with the label of its group."""
-    labelled, taken = [], set(known)
+def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], engine: Engine) -> list[Batch]:
+    """Cut what is still to do into batches, the longest first."""
+    missing, taken = list[Batch](), set(known)
     for group in groups:
-        task, learner, settings, steps, _, world = group
         keys = group.keys()
-        seeds = [seed for seed, key in keys.items() if key not in taken]
+        if seeds := [seed for seed, key in keys.items() if key not in taken]:
+            missing += engine.cut(group._replace(seeds=seeds))
         taken |= set(keys.values())
-        if seeds:
-            batches = engine.cut(Batch(task, learner, settings, seeds, steps, world=world))
-            labelled += [(batch, group.label) for batch in batches]
-    return labelled
+    return sorted(missing, key=_weight, reverse=True)
 
 
 def _weight(batch: Batch) -> int:
@@ -147,17 +143,16 @@ def _weight(batch: Batch) -> int:
 class _Tally:
     """Counts what threads report."""
 
-    def __init__(self, all_jobs: int, done: int, missing: Sequence[tuple[Batch, str]], watch: Watch | None) -> None:
+    def __init__(self, all_jobs: int, done: int, missing: Sequence[Batch], watch: Watch | None) -> None:
         self.jobs, self.all_jobs, self.steps, self.watch = done, all_jobs, 0, watch
-        self.all_steps = sum(_weight(batch) for batch, _ in missing)
-        self.labels = {id(batch): label for batch, label in missing}
+        self.all_steps = sum(map(_weight, missing))
         self.latest: dict[str, dict[int, float]] = {}
         self.medians: dict[str, float] = {}
         self.lock = threading.Lock()
 
     def reporter(self, batch: Batch) -> Report:
         """Make what a batch reports to."""
-        label = self.labels[id(batch)]
+        label = batch.label
 
         def report(steps: int, taken: Sequence[int]) -> None:
             with self.lock:

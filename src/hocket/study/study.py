@@ -7,12 +7,12 @@ study that was killed goes on where it was, and one that has grown runs only wha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType, UnionType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from hocket.documents import Document, as_table, as_text, as_texts, check_keys
 from hocket.errors import FormatError, HocketError, SettingsError, known_names, shown
 from hocket.files import MEGABYTE, exists, read_text
 from hocket.lazy import explain_kinds
+from hocket.learn.batches import Batch
 from hocket.learn.catalogue import find_learner, named_settings, require_setting
-from hocket.learn.settings import DEFAULT_LEARNER, Settings, SettingValue, declared, name_value, rename_settings
+from hocket.learn.settings import DEFAULT_LEARNER, SettingValue, declared, rename_settings
 from hocket.learn.survey import survey
 from hocket.learn.training import (
     check_seeds,
@@ -47,15 +48,8 @@ SURVEY = "survey"
 Parts = tuple[tuple[Task, ...], tuple[str, ...], tuple[int, ...], Mapping[str, tuple[SettingValue, ...]]]  # of a study
 
 
-class JobGroup(NamedTuple):
+class JobGroup(Batch):
     """Jobs that differ in nothing but their seeds."""
-
-    task: Task
-    learner: str
-    settings: Settings
-    steps: int
-    seeds: tuple[int, ...]
-    world: WorldModel | None = None  # that training begins with
 
     def keys(self) -> dict[int, str]:
         """Give each seed the key of its run."""
@@ -67,17 +61,6 @@ class JobGroup(NamedTuple):
         tests = TestEpisodes(nothing, nothing, nothing.astype(bool), np.zeros(0) if self.task.has_rewards else None)
         about = (self.task.name, self.task.digest, self.learner, self.seeds[0], self.steps, asdict(self.settings))
         return Record(*about, {KINDS[0]: tests})
-
-    @property
-    def label(self) -> str:
-        """Say which jobs these are: task, learner and the settings that are not the default's."""
-        usual = type(self.settings)()
-        changed = [
-            name_value(each.name, value)
-            for each in fields(self.settings)
-            if (value := getattr(self.settings, each.name)) != getattr(usual, each.name)
-        ]
-        return " ".join((self.task.name, self.learner, *changed))
 
 
 @explain_kinds
@@ -142,7 +125,7 @@ class Study:
             for values in product(*swept.values()):
                 settings = make_settings(learner, dict(zip(swept, values, strict=True)))
                 settings = with_world(settings, learner, world)
-                groups.append(JobGroup(task, learner, settings, steps, seeds, world))
+                groups.append(JobGroup(task, learner, settings, seeds, steps, world=world))
         return [*groups, *(group for study in self.also for group in study.groups())]
 
     def _world_of(self, task: Task) -> WorldModel | None:
