@@ -184,6 +184,7 @@ class Steps(dict[tuple[int, int, int, int, int], Step]):
         super().__init__()
         self.world, self.sight, self.names, self.compare = world, sight, names, compare
         self.limits: list[int] = np.unique(world.table.limit).tolist()  # draws between two of them do the same
+        self.seen: dict[tuple[int, int], Observation] = {}  # in each cell and state
 
     def __missing__(self, at: tuple[int, int, int, int, int]) -> Step:
         if len(self) >= MOST_KEPT:
@@ -191,15 +192,17 @@ class Steps(dict[tuple[int, int, int, int, int], Step]):
         cell, state, action, outcome, drawn = at
         given = np.array(cell), np.array(state), action, outcome, self.limits[drawn - 1] if drawn else -1
         moved = advance(self.world, *given)
+        spot = int(moved.cell), int(moved.state)
+        if spot not in self.seen:
+            self.seen[spot] = self.sight.show(*spot)
         self[at] = Step(
-            int(moved.cell),
-            int(moved.state),
+            *spot,
             float(moved.reward),
             bool(moved.done),
             moved.proposed,
             moved.events,
-            self.names.at(int(moved.state)),
-            self.sight.show(int(moved.cell), int(moved.state)),
+            self.names.at(spot[1]),
+            self.seen[spot],
             compare_states(self.world, self.sight, *given) if self.compare else None,
         )
         return self[at]
