@@ -16,12 +16,11 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 from numpy.typing import NDArray
 
-from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder, tell_events
+from hocket.adapters.observations import Counterfactuals, Memo, Observation, ObservationEncoder, tell_events
 from hocket.deprecation import renamed_arguments
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import SettingsError, TaskError, require_known, shown
 from hocket.inputs import whole
-from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, slip_draw, start_draw, stream_key, sync_draw
 from hocket.task.catalogue import as_task
@@ -86,6 +85,20 @@ class NumberedEpisodes:
         return self.episode_seed
 
 
+class Step(NamedTuple):
+    """What has come of a step, as plain values."""
+
+    cell: int
+    state: int
+    reward: float
+    is_final: bool
+    proposed: tuple[str, ...]
+    events: tuple[str, ...]
+    name: str  # of the state
+    seen: Observation  # to be copied, as are ...
+    counterfactuals: Counterfactuals | None
+
+
 class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
     """An individual agent. `reset(seed=s)` begins episode number 0 of a seed, the next reset number 1, and so on.
 
@@ -112,7 +125,9 @@ class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
         self.max_episode_steps, self.counterfactuals = whole(max_episode_steps, "max_episode_steps", 1), counterfactuals
         self.render_mode, self._frames = render_mode, Frames(self.task, render_mode)
         self.time, self.cell, self.state = 0, int(self.world.table.starts[0]), self.world.table.initial
-        self._steps = Steps(world, self.sight, self.machine.states, counterfactuals)
+        self._limits: list[int] = np.unique(world.table.limit).tolist()  # draws between two of them do the same
+        self._seen = Memo(self._show)  # by cell and state
+        self._steps = Memo(self._find_step, MOST_KEPT)  # by cell, state, action, outcome and draw
         self._is_over = True
         self._key = 0
         self._drawn: list[tuple[int, int]] = []  # the outcome of a move and the draw for teammates, of steps from ...
@@ -136,7 +151,7 @@ class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
         number = check_action(action)
         outcome, sync = self._draw()
-        step = self._steps[self.cell, self.state, number, outcome, bisect_right(self._steps.limits, sync)]
+        step = self._steps[self.cell, self.state, number, outcome, bisect_right(self._limits, sync)]
         self.time += 1
         self.cell, self.state = step.cell, step.state
         truncated = self.time >= self.max_episode_steps
@@ -152,6 +167,26 @@ class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
             {self.agent: self.cell}, {self.agent: self.machine.states.at(self.state)}, self.time, self.agent
         )
 
+    def _show(self, spot: tuple[int, int]) -> Observation:
+        return self.sight.show(*spot)
+
+    def _find_step(self, at: tuple[int, int, int, int, int]) -> Step:
+        """Work out what comes of a step."""
+        cell, state, action, outcome, drawn = at
+        given = np.array(cell), np.array(state), action, outcome, self._limits[drawn - 1] if drawn else -1
+        moved = advance(self.world, *given)
+        spot = int(moved.cell), int(moved.state)
+        return Step(
+            *spot,
+            float(moved.reward),
+            bool(moved.done),
+            moved.proposed,
+            moved.events,
+            self.machine.states.at(spot[1]),
+            self._seen[spot],
+            compare_states(self.world, self.sight, *given) if self.counterfactuals else None,
+        )
+
     def _draw(self) -> tuple[int, int]:
         """Say what the next step has drawn: the outcome of a move, and what decides whether teammates are ready."""
         if not 0 <= self.time - self._drawn_from < len(self._drawn):
@@ -161,51 +196,6 @@ class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
             self._drawn = list(zip(outcome.tolist(), sync_draw(keys, steps).tolist(), strict=True))
             self._drawn_from = self.time
         return self._drawn[self.time - self._drawn_from]
-
-
-class Step(NamedTuple):
-    """What has come of a step, as plain values."""
-
-    cell: int
-    state: int
-    reward: float
-    is_final: bool
-    proposed: tuple[str, ...]
-    events: tuple[str, ...]
-    name: str  # of the state
-    seen: Observation  # to be copied, as are ...
-    counterfactuals: Counterfactuals | None
-
-
-class Steps(dict[tuple[int, int, int, int, int], Step]):
-    """What comes of steps, by cell, state, action, outcome and draw, worked out when they first occur."""
-
-    def __init__(self, world: IndividualModel, sight: ObservationEncoder, names: Names, compare: bool) -> None:
-        super().__init__()
-        self.world, self.sight, self.names, self.compare = world, sight, names, compare
-        self.limits: list[int] = np.unique(world.table.limit).tolist()  # draws between two of them do the same
-        self.seen: dict[tuple[int, int], Observation] = {}  # in each cell and state
-
-    def __missing__(self, at: tuple[int, int, int, int, int]) -> Step:
-        if len(self) >= MOST_KEPT:
-            self.clear()
-        cell, state, action, outcome, drawn = at
-        given = np.array(cell), np.array(state), action, outcome, self.limits[drawn - 1] if drawn else -1
-        moved = advance(self.world, *given)
-        spot = int(moved.cell), int(moved.state)
-        if spot not in self.seen:
-            self.seen[spot] = self.sight.show(*spot)
-        self[at] = Step(
-            *spot,
-            float(moved.reward),
-            bool(moved.done),
-            moved.proposed,
-            moved.events,
-            self.names.at(spot[1]),
-            self.seen[spot],
-            compare_states(self.world, self.sight, *given) if self.compare else None,
-        )
-        return self[at]
 
 
 # Many copies: the world as arrays, one step of any number of copies at once, in any of the machine's states.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from gymnasium import Space, spaces
@@ -18,6 +19,8 @@ from hocket.errors import SettingsError, require_known
 KINDS = ("onehot", "index", "dict")
 
 Observation = Any  # whatever a space holds: numbers, arrays, dictionaries of them
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 class Counterfactuals(NamedTuple):
@@ -182,3 +185,17 @@ def copied(value: Observation) -> Observation:
     if type(value) is int:
         return value
     return value.copy() if type(value) is np.ndarray and not value.dtype.hasobject else deepcopy(value)
+
+
+class Memo(dict[Key, Value]):
+    """What a function gives, worked out when it is first asked for; once there is too much of it, all is forgotten."""
+
+    def __init__(self, work: Callable[[Key], Value], most: float = math.inf) -> None:
+        super().__init__()
+        self.work, self.most = work, most
+
+    def __missing__(self, key: Key) -> Value:
+        if len(self) >= self.most:
+            self.clear()
+        value = self[key] = self.work(key)
+        return value

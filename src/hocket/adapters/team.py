@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
 from hocket.adapters.individual import DRAWN_AHEAD, EPISODE_STEPS, Info, NumberedEpisodes, check_action
-from hocket.adapters.observations import Observation, ObservationEncoder, tell_events
+from hocket.adapters.observations import Memo, Observation, ObservationEncoder, tell_events
 from hocket.deprecation import renamed_arguments
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import TaskError
@@ -24,10 +25,11 @@ from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS, OUTCOMES, slip_outcome
 from hocket.task.memory import with_team_machine
 from hocket.task.settling_arrays import settle
-from hocket.task.tables import Tables, compile_task, draw_starts
+from hocket.task.tables import compile_task, draw_starts
 from hocket.task.task import Task
 
 Ints = NDArray[np.int64]
+Numbers = tuple[int, ...]
 
 MOST_KEPT = 1_000_000  # numbers in the situations whose settling is remembered
 
@@ -50,6 +52,19 @@ def team_env(
 
 
 parallel_env = team_env  # the name that PettingZoo's modules have for it
+
+
+class Situation(NamedTuple):
+    """An agent after a step, with its machine in a state."""
+
+    cell: int
+    state: int
+    kind: int  # of the step
+    ends: tuple[int, ...]  # [A * K] the arrival to which each outcome of an action leads
+    events: tuple[int, ...]  # that the agent proposes
+    proposed: tuple[str, ...]  # the same by name
+    name: str  # of the state
+    seen: Observation  # to be copied
 
 
 class TeamEnv(NumberedEpisodes, ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of its types
@@ -84,11 +99,8 @@ class TeamEnv(NumberedEpisodes, ParallelEnv):  # type: ignore[misc]  # PettingZo
         self._drawn_from = 0
         self._width, self._sees_numbers = self.tables.arrivals, observation == "index"
         self._events, self._knowers = tuple(task.events), [tuple(knowers) for knowers in task.knowers.values()]
-        self._spots = [
-            Situations(self.tables, place, sight, tuple(machine.states), self._events)
-            for place, (sight, machine) in enumerate(zip(self.sights.values(), self.machines.values(), strict=True))
-        ]
-        self._settled = Settlements(self.tables)
+        self._spots = [Memo(partial(self._find_spot, agent)) for agent in range(len(sizes))]  # by state and arrival
+        self._settled = Memo(self._find_settled, MOST_KEPT / len(sizes))  # by kinds of steps and states
         self._here = self._start()
 
     def observation_space(self, agent: str) -> Space[Any]:
@@ -201,10 +213,35 @@ class TeamEnv(NumberedEpisodes, ParallelEnv):  # type: ignore[misc]  # PettingZo
                 is_ready = is_ready or tally[event] == len(self._knowers[event])
         if not is_ready:  # nothing is proposed by all who know it
             return (), 0.0
-        settled = self._settled[tuple(spot.kind for spot in met), tuple(spot.state for spot in met)]
-        self._here = self._put([spot.cell for spot in met], settled.states)
-        was_done, self.is_done = self.is_done, settled.is_done
-        return settled.events, settled.paid if self.tables.has_rewards else float(self.is_done and not was_done)
+        was_done, at = self.is_done, (tuple(spot.kind for spot in met), tuple(spot.state for spot in met))
+        states, events, paid, self.is_done = self._settled[at]
+        self._here = self._put([spot.cell for spot in met], states)
+        return events, paid if self.tables.has_rewards else float(self.is_done and not was_done)
+
+    def _find_spot(self, agent: int, place: int) -> Situation:
+        """Find out about an agent with its machine in a state, after it has arrived somewhere."""
+        tables, (state, arrival) = self.tables, divmod(place, self._width)
+        kind, cell = int(tables.kind[agent, arrival]), arrival % tables.cells
+        numbers = tuple(event for event in tables.event[agent, state, kind].tolist() if event >= 0)
+        moves, name = tables.next_cell[tables.world[agent]], self.possible_agents[agent]
+        return Situation(
+            cell,
+            state,
+            kind,
+            tuple((moves[tables.dynamics[agent, state], cell] + tables.offset[agent, cell]).ravel().tolist()),
+            numbers,
+            tuple(self._events[number] for number in numbers),
+            self.machines[name].states.at(state),
+            self.sights[name].show(cell, state),
+        )
+
+    def _find_settled(self, at: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers, float, bool]:
+        """Find out how a step settles: everyone's state, what happened, what that pays, and whether all are final."""
+        kinds, states = at
+        settled = settle(self.tables, np.array([kinds]), np.array([states]))
+        is_done = self.tables.is_final[np.arange(len(states)), settled.state[0]].all()
+        after, events = tuple(settled.state[0].tolist()), tuple(settled.events()[0])
+        return after, events, float(settled.reward.sum()), bool(is_done)
 
     def _observe(self) -> dict[str, Observation]:
         seen = (spot.seen if self._sees_numbers else spot.seen.copy() for spot in self._here)  # a number stays as it is
@@ -228,74 +265,3 @@ class TeamEnv(NumberedEpisodes, ParallelEnv):  # type: ignore[misc]  # PettingZo
             }
             for name, before, spot in rows
         }
-
-
-# What there is to know of a situation, worked out when it first occurs and kept as plain values.
-
-
-class Situation(NamedTuple):
-    """An agent after a step, with its machine in a state."""
-
-    cell: int
-    state: int
-    kind: int  # of the step
-    ends: tuple[int, ...]  # [A * K] the arrival to which each outcome of an action leads
-    events: tuple[int, ...]  # that the agent proposes
-    proposed: tuple[str, ...]  # the same by name
-    name: str  # of the state
-    seen: Observation  # to be copied
-
-
-class Situations(dict[int, Situation]):
-    """Situations of an agent, state by state and arrival by arrival in each."""
-
-    def __init__(
-        self, tables: Tables, agent: int, sight: ObservationEncoder, states: tuple[str, ...], events: tuple[str, ...]
-    ) -> None:
-        super().__init__()
-        self.tables, self.agent, self.sight, self.states, self.events = tables, agent, sight, states, events
-
-    def __missing__(self, place: int) -> Situation:
-        state, arrival = divmod(place, self.tables.arrivals)
-        kind, cell = int(self.tables.kind[self.agent, arrival]), arrival % self.tables.cells
-        numbers = tuple(event for event in self.tables.event[self.agent, state, kind].tolist() if event >= 0)
-        moves, dynamics = self.tables.next_cell[self.tables.world[self.agent]], self.tables.dynamics[self.agent, state]
-        self[place] = Situation(
-            cell,
-            state,
-            kind,
-            tuple((moves[dynamics, cell] + self.tables.offset[self.agent, cell]).ravel().tolist()),
-            numbers,
-            tuple(self.events[number] for number in numbers),
-            self.states[state],
-            self.sight.show(cell, state),
-        )
-        return self[place]
-
-
-class Settlement(NamedTuple):
-    """How a step settles."""
-
-    states: tuple[int, ...]  # of everyone's machine
-    events: tuple[int, ...]  # what happened, in its order
-    paid: float  # by all agents' machines
-    is_done: bool  # whether all machines are final
-
-
-class Settlements(dict[tuple[tuple[int, ...], tuple[int, ...]], Settlement]):
-    """How steps settle, by everyone's kind of step and machine state; of a large team a few are remembered."""
-
-    def __init__(self, tables: Tables) -> None:
-        super().__init__()
-        self.tables = tables
-
-    def __missing__(self, situation: tuple[tuple[int, ...], tuple[int, ...]]) -> Settlement:
-        kinds, states = situation
-        if len(self) * len(states) >= MOST_KEPT:
-            self.clear()
-        settled = settle(self.tables, np.array([kinds]), np.array([states]))
-        is_done = self.tables.is_final[np.arange(len(states)), settled.state[0]].all()
-        self[situation] = Settlement(
-            tuple(settled.state[0].tolist()), tuple(settled.events()[0]), float(settled.reward.sum()), bool(is_done)
-        )
-        return self[situation]
