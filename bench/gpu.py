@@ -23,7 +23,7 @@ from hocket.learn.cuda import device
 from hocket.learn.cuda.benchmark import measure_device
 from hocket.learn.cuda.block import DeviceJob
 from hocket.learn.cuda.training import find_block
-from hocket.learn.dqprm import cuda_kernel
+from hocket.learn.dqprm.cuda import train_lanes
 from hocket.study import running
 from hocket.study.engines import DeviceEngine
 from hocket.task.tables import compile_task
@@ -41,7 +41,7 @@ def clocked(work: Callable[[], object]) -> float:
     """Time something by the clock, until the device has done it."""
     begin = time.perf_counter()
     work()
-    device.synchronize()
+    device.cuda.synchronize()
     return time.perf_counter() - begin
 
 
@@ -71,15 +71,14 @@ def show_limits() -> None:
         return
     about = device.cuda.get_current_device()
     threads = about.MAX_THREADS_PER_MULTIPROCESSOR
-    for width, kernel in cuda_kernel.lanes_kernels.items():
-        for signature, registers in kernel.get_regs_per_thread().items():
-            local = kernel.get_local_mem_per_thread()[signature]
-            fit = min(threads, about.MAX_REGISTERS_PER_MULTIPROCESSOR // max(1, registers) // 32 * 32)
-            print(
-                f"  kernel for {width} states: {registers} registers and {local} bytes of local memory a thread; "
-                f"about {fit:,} of {threads:,} threads fit a multiprocessor, of which there are "
-                f"{about.MULTIPROCESSOR_COUNT}"
-            )
+    for signature, registers in train_lanes.get_regs_per_thread().items():
+        width, local = len(signature[1][-1]), train_lanes.get_local_mem_per_thread()[signature]
+        fit = min(threads, about.MAX_REGISTERS_PER_MULTIPROCESSOR // max(1, registers) // 32 * 32)
+        print(
+            f"  kernel for {width} states: {registers} registers and {local} bytes of local memory a thread; "
+            f"about {fit:,} of {threads:,} threads fit a multiprocessor, of which there are "
+            f"{about.MULTIPROCESSOR_COUNT}"
+        )
 
 
 def show_study() -> None:
@@ -103,7 +102,7 @@ def show_study() -> None:
             try:
                 return plain(*args)
             finally:
-                device.synchronize()
+                device.cuda.synchronize()
                 seconds[what] += time.perf_counter() - begin
 
         setattr(owner, name, call)

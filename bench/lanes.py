@@ -69,7 +69,7 @@ class Rival:
 
     def __init__(self, library: ctypes.CDLL, task: hk.Task) -> None:
         self.block = DqprmBlock(compile_task(task), DqprmSettings(), range(SEEDS))
-        self.library, own, rule = library, self.block.tables, self.block.parameters
+        self.library, own, rule = library, self.block.tables, self.block.rule
         self.lanes = self.block.lanes
         self.clock = np.zeros(len(self.lanes.agent), np.int64)
         arrays = (own.dynamics, own.kind, own.limit, own.next_state, own.reward, own.is_final)
@@ -81,13 +81,13 @@ class Rival:
                     int(own.distinct[agent]),
                     own.kind.shape[1],
                     own.next_state.shape[2],
-                    int(own.start_cell[own.first_start[agent]]),
+                    int(self.lanes.start_cell[own.first_start[agent]]),
                     int(own.initial[agent]),
                 )
                 for agent in range(len(own.initial))
             )
         )
-        self.rule = CRule(*map(float, rule.schedule), float(rule.discount), rule.max_episode_steps, own.slip_limit)
+        self.rule = CRule(*map(float, rule[:5]), rule.max_episode_steps, own.slip_limit)
 
     def train(self, steps: int) -> None:
         """Train from the beginning."""

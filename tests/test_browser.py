@@ -19,7 +19,7 @@ from conftest import PATIENCE
 from hocket.cli.film import played_episode
 from hocket.draw.film import BETWEEN, STEP, film_svg, frames
 from hocket.draw.task_scene import scene_of
-from hocket.learn.teammates import reference_teammates
+from hocket.learn.policies import reference_teammates
 from hocket.report.page import write_report
 from hocket.report.page.standings import number
 from hocket.report.summary import summarize

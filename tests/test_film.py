@@ -21,7 +21,7 @@ from hocket.draw.map_svg import HATCHING, MARGIN, XMLNS, area_tags, map_svg, pag
 from hocket.draw.markup import tag
 from hocket.draw.pixels import rasterise
 from hocket.draw.scene import Moment
-from hocket.learn.teammates import reference_teammates
+from hocket.learn.policies import reference_teammates
 from studies import drift_review, drift_scene
 
 SVG = "{http://www.w3.org/2000/svg}"

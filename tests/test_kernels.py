@@ -30,7 +30,7 @@ from hocket.learn.dqprm import VECTOR_LANES, DqprmSettings
 from hocket.learn.dqprm import reference as dqprm_reference
 from hocket.learn.dqprm.block import DqprmBlock
 from hocket.learn.dqprm.kernel import LANES
-from hocket.learn.episodes import ValuePlayer, team_state, team_tables
+from hocket.learn.episodes import ValuePlayer, make_teams, team_tables
 from hocket.learn.hil import HilSettings
 from hocket.learn.hil import reference as hil_reference
 from hocket.learn.hil.block import HilBlock
@@ -40,7 +40,7 @@ from hocket.learn.iql.block import IqlBlock
 from hocket.learn.kernels import primitives
 from hocket.learn.kernels.compiler import STAMP, cache_file, is_compiled, kernel
 from hocket.learn.kernels.team import PlayParameters, TeamState
-from hocket.learn.kernels.teams import EpisodeRange, Learnt, make_choices, make_teams, play_teams, team_of
+from hocket.learn.kernels.teams import EpisodeRange, Learnt, make_choices, play_teams
 from hocket.learn.optimal import OptimalSettings
 from hocket.learn.optimal import reference as optimal_reference
 from hocket.learn.optimal.block import OptimalBlock
@@ -132,20 +132,20 @@ def compiled_exponentials(values, results):
 def softmax_counts(q, beta, key, counts):
     for step in range(counts[-1]):
         drawn = primitives.first_number(key, step)
-        counts[primitives.softmax_action(q[0], q[1], q[2], q[3], q[4], beta, drawn)] += 1
+        counts[primitives.softmax_action((q[0], q[1], q[2], q[3], q[4]), beta, drawn)] += 1
 
 
 @njit
 def greedy_counts(q, key, counts):
     for step in range(counts[-1]):
         drawn = primitives.first_number(key, step)
-        counts[primitives.greedy_action(q[0], q[1], q[2], q[3], q[4], drawn)] += 1
+        counts[primitives.greedy_action((q[0], q[1], q[2], q[3], q[4]), drawn)] += 1
 
 
 @njit
 def chosen_by(q, beta, drawn):
-    soft = primitives.softmax_action(q[0], q[1], q[2], q[3], q[4], beta, drawn)
-    return soft, primitives.greedy_action(q[0], q[1], q[2], q[3], q[4], drawn)
+    soft = primitives.softmax_action((q[0], q[1], q[2], q[3], q[4]), beta, drawn)
+    return soft, primitives.greedy_action((q[0], q[1], q[2], q[3], q[4]), drawn)
 
 
 def test_the_exponential_function_is_right_to_single_precision():
@@ -236,15 +236,15 @@ def rollout(
 ) -> tuple[int, Recording, TeamState]:
     """Play a compiled episode and record it."""
     tables = compile_task(task)
-    room, record = team_state(tables), recording(steps, len(task.agents))
-    teams, choices = make_teams(1, len(task.agents), len(task.events)), make_choices(1, len(task.agents))
+    record, teams = recording(steps, len(task.agents)), make_teams(tables, 1)
+    choices = make_choices(1, len(task.agents))
     play, taken, span = (
         PlayParameters(f32(20), greedy, 0, steps),
         np.zeros(1, np.int64),
         EpisodeRange(np.array([seed], np.uint64), number, 1),
     )
-    play_teams(Learnt(q[None], by_memory), span, 0, team_tables(tables), teams, room, choices, play, record, taken)
-    return int(taken[0]), record, team_of.py_func(0, teams, room)
+    play_teams(Learnt(q[None], by_memory), span, 0, team_tables(tables), teams, choices, play, record, taken)
+    return int(taken[0]), record, TeamState(*(part[0] for part in teams.copies[:-1]), teams.copies.room)
 
 
 def way(task: hk.Task, noise: float, seed: int = 0) -> np.ndarray:
@@ -281,7 +281,7 @@ def assert_replayed(task: hk.Task, taken: int, record: Recording, team: TeamStat
     memories = [sum(1 << memory_of(task)[name].index(event) for event in episode.memory[name]) for name in names]
     assert team.memory.tolist() == memories
     assert team.earned.tolist() == [episode.earned[name] * task.has_rewards for name in names]
-    assert not team.tally.any()
+    assert not team.room.tally.any()
     return len(first)
 
 

@@ -264,7 +264,7 @@ def test_vectors_are_shuffled_converted_and_hashed_as_numbers_are():
 def weigh(values, beta, results):
     best = values.max()
     for first in range(np.uint64(0), np.uint64(len(values)), np.uint64(16)):
-        store(results, first, primitives.soft_weights(load(values, first, 16), best, beta))
+        store(results, first, primitives.exponential(beta * (load(values, first, 16) - best)))
 
 
 @njit

@@ -29,7 +29,7 @@ from hocket.draw import palette
 from hocket.draw.scene import Moment, Scene
 from hocket.draw.task_scene import scene_of
 from hocket.draw.text import TextMap, Window, clip
-from hocket.learn.teammates import reference_teammates, trained_teammates
+from hocket.learn.policies import reference_teammates, trained_teammates
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS
 from strategies import quick

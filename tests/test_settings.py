@@ -13,8 +13,7 @@ from hocket.cli.learners import as_written, describe_settings, settings_page, sh
 from hocket.cli.main import run
 from hocket.cli.train import parse_sweeps
 from hocket.learn.catalogue import LEARNERS, default_learner, named_settings
-from hocket.learn.devices import DEVICES
-from hocket.learn.settings import DEFAULT_LEARNER, NAMED_SETTINGS, declared, rename_settings
+from hocket.learn.settings import DEFAULT_LEARNER, DEVICES, NAMED_SETTINGS, declared, rename_settings
 from hocket.study.records import run_keys, set_apart
 from hocket.task.tables import compile_task
 

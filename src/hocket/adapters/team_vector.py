@@ -15,8 +15,8 @@ from hocket.adapters.vector import Bools, CopiesEnv
 from hocket.deprecation import renamed_arguments
 from hocket.errors import require_known
 from hocket.inputs import whole
-from hocket.learn.episodes import require_settled, team_state, team_tables
-from hocket.learn.kernels.teams import Clock, Earned, begin_teams, make_teams, step_teams
+from hocket.learn.episodes import make_teams, require_settled, team_tables
+from hocket.learn.kernels.teams import Clock, Earned, begin_teams, step_teams
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS
 from hocket.task.memory import with_team_machine
@@ -51,27 +51,24 @@ class TeamEnvs(CopiesEnv):
         super().__init__(task, num_envs, self._space(), acts, max_episode_steps, (num_envs, len(self.agents)))
         most = int(self.states.max())  # so that all see as much
         self._sight = ObservationEncoder(spaces.Discrete(self.cells), most, observation)
-        self._world, self._room = team_tables(tables), team_state(tables)
-        self._teams = make_teams(num_envs, len(self.agents), len(self.events))
+        self._world, self._teams = team_tables(tables), make_teams(tables, num_envs)
         self._seeds, self._numbers = self._teams.seed, self._teams.number
         self._clock = Clock(np.zeros(num_envs, np.int64), np.zeros(num_envs, np.bool_))
 
     def _begin_all(self) -> tuple[Observation, Info]:
-        begin_teams(self._teams, self._clock, self._room, self._world)
+        begin_teams(self._teams, self._clock, self._world)
         return self._observe(), self._tell()
 
     def step(self, actions: NDArray[Any]) -> tuple[Observation, NDArray[np.float64], Bools, Bools, Info]:
         """Let every copy act, but for those that begin again."""
         chosen, copies = self._check(actions).astype(np.int16), self.num_envs
         earned = Earned(np.empty(copies), np.empty(copies, np.bool_), np.empty(copies, np.bool_))
-        require_settled(
-            step_teams(chosen, self._teams, self._clock, self._room, self._world, self.max_episode_steps, earned)
-        )
+        require_settled(step_teams(chosen, self._teams, self._clock, self._world, self.max_episode_steps, earned))
         return self._observe(), *earned, self._tell()
 
     def state(self) -> Ints:
         """Where everyone is, and then everyone's machine state: [copies, 2 N]."""
-        return np.concatenate([self._teams.cell, self._teams.state], axis=1)
+        return np.concatenate([self._teams.copies.cell, self._teams.copies.state], axis=1)
 
     def _space(self) -> Space[Any]:
         """Say what a team sees: all that its agents see."""
@@ -83,13 +80,13 @@ class TeamEnvs(CopiesEnv):
         return spaces.Box(0.0, 1.0, (len(self.agents), self.cells + int(self.states.max())), np.float32)
 
     def _observe(self) -> Observation:
-        cell, state = self._teams.cell, self._teams.state
+        cell, state = self._teams.copies.cell, self._teams.copies.state
         if self.observation == "index":
             return cell * self.states + state
         return self._sight.show_each(cell, state)
 
     def _tell(self) -> Info:
         """Say where everyone is and what has happened."""
-        teams = self._teams
+        teams = self._teams.copies
         told = {"cell": teams.cell.copy(), "machine": teams.state.copy(), "happened": teams.event_time >= 0}
         return self._flagged(told)

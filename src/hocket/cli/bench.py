@@ -30,9 +30,10 @@ class Bench:
     """Print one JSON object."""
 
     def run(self) -> int:
-        from hocket.learn.devices import check_device
+        from hocket.errors import require_known
+        from hocket.learn.settings import DEVICES
 
-        check_device(self.device)
+        require_known(self.device, DEVICES, "device")
         return self._on_cpu() if self.device == "cpu" else self._on_device()
 
     def _on_cpu(self) -> int:

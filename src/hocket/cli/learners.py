@@ -12,8 +12,7 @@ from tyro.conf import Positional
 
 from hocket.cli.options import Flag, option
 from hocket.cli.terminal import make_console, print_entries, print_json
-from hocket.learn.devices import DEVICES
-from hocket.learn.settings import SettingInfo, SettingValue, describe_settings
+from hocket.learn.settings import DEVICES, SettingInfo, SettingValue, describe_settings
 
 if TYPE_CHECKING:
     from hocket.learn.learner import Learner

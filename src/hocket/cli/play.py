@@ -109,7 +109,7 @@ def _teammates(task: Task, named: str) -> Teammates:
     if named == "random":
         return TeamEpisode.random_actions
     from hocket.learn.catalogue import references
-    from hocket.learn.teammates import reference_teammates, trained_teammates
+    from hocket.learn.policies import reference_teammates, trained_teammates
     from hocket.study.policies import load_policies
 
     if named in references():

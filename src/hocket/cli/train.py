@@ -11,8 +11,7 @@ from tyro.conf import Positional
 from hocket.cli.options import MaybeNumber, MaybePath, MaybeText, Number, Words, flat, names, option
 from hocket.cli.runs import TrackedOptions
 from hocket.errors import SettingsError
-from hocket.learn.devices import DEVICES
-from hocket.learn.settings import NEW_NAMES, SettingValue
+from hocket.learn.settings import DEVICES, NEW_NAMES, SettingValue
 
 
 @dataclass(frozen=True)

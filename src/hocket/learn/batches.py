@@ -1,12 +1,16 @@
-"""Seeds that train side by side, how long they train in one go, and whom they tell of it."""
+"""Seeds that train side by side, how long they train in one go, whom they tell of it, and what becomes of them."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import NamedTuple, Protocol
 
+from hocket.learn.learner import Arrays
+from hocket.learn.policies import Policy, Run
 from hocket.learn.settings import Settings, name_value
+from hocket.learn.testing import TestLog
 from hocket.learn.world import WorldModel
 from hocket.task.task import Task
 
@@ -78,3 +82,41 @@ class Pace:
             self.steps = max(self.least, self.steps // 2)
         elif steps >= self.steps and seconds < self.moment / 2:
             self.steps *= 2
+
+
+def train_in_pieces(
+    train: Callable[[int, int], None],  # from which step on, and how many
+    test: Callable[[], None],
+    tell: Callable[[int, bool], None],  # how many steps were trained, and whether a test followed
+    settings: Settings,
+    steps: int,
+    pace: Pace,
+    stop: StopSignal | None,
+) -> int:
+    """Train and test every so often, until all steps are done or `stop` is set; return the steps."""
+    done, every = 0, settings.test_every
+    while done < steps and not (stop is not None and stop.is_set()):
+        piece, begin = min(every - done % every, steps - done, pace.steps), time.perf_counter()
+        train(done, piece)
+        pace.take(piece, time.perf_counter() - begin)
+        done += piece
+        if done % every == 0:
+            test()
+        tell(piece, done % every == 0)
+    return done
+
+
+def make_run(
+    batch: Batch,
+    seed: int,
+    arrays: Arrays,
+    tests: TestLog,
+    index: int,  # among the runs that were tested
+    steps: int,
+    seconds: float,
+    world: WorldModel | None = None,
+) -> Run:
+    """Gather what has become of a seed of a batch."""
+    task, settings = batch.task, batch.settings
+    policy = Policy(task.name, task.digest, batch.learner, seed, asdict(settings), arrays, task)
+    return Run(tests.of(index, settings.max_episode_steps), policy, settings, steps, seconds, world)

@@ -1,15 +1,19 @@
-"""All learners by name."""
+"""All learners by name, those of other packages among them.
+
+These are registered by a call, or declared as entry points of the group `hocket.learners`.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
+from importlib.metadata import entry_points
 
-from hocket.errors import SettingsError, known_names, shown
+from hocket.errors import HocketError, SettingsError, known_names, require_known, shown
 from hocket.learn import cqrm, dqprm, hil, iql, optimal, optimal_team, sweep
-from hocket.learn.devices import check_device
 from hocket.learn.learner import Learner, PolicyInput, ShapesOf
-from hocket.learn.plugins import check_learner, load_plugins
-from hocket.learn.settings import DEFAULT_LEARNER, NAMED_SETTINGS, SettingValue, declared
+from hocket.learn.settings import DEFAULT_LEARNER, DEVICES, NAMED_SETTINGS, Settings, SettingValue, declared
+from hocket.machine.names import check_name
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
@@ -28,6 +32,38 @@ LEARNERS: dict[str, Learner] = {
 }
 
 ALIASES = {"optimal-alone": optimal.LEARNER.name}
+GROUP = "hocket.learners"  # of entry points
+
+
+def check_learner(learner: object, known: dict[str, Learner]) -> Learner:
+    """Require a learner whose name is free, or its own, and whose settings are declared."""
+    if not isinstance(learner, Learner):
+        raise SettingsError(f"a learner is a value of hocket.learn.learner.Learner, got {shown(learner)}")
+    check_name(learner.name, "a learner")
+    if known.get(learner.name, learner) != learner:
+        raise SettingsError(f"there is another learner {shown(learner.name)} already")
+    if not (isinstance(learner.settings, type) and issubclass(learner.settings, Settings)):
+        raise SettingsError(
+            f"the settings of {learner.name} must be a class derived from hocket.learn.settings.Settings"
+        )
+    declared(learner.settings)
+    return learner
+
+
+def load_plugins(known: dict[str, Learner]) -> None:
+    """Add the learners that installed packages declare; one that cannot be loaded is warned of and left out."""
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        try:
+            learner = check_learner(entry.load(), known)
+        except Exception as error:  # whatever another package does, hocket goes on without it
+            said = str(error) if isinstance(error, HocketError) else f"{type(error).__name__}: {error}"
+            package = entry.dist.name if entry.dist else entry.value
+            told = f"the learner {entry.name} of {package} is left out: {said}"
+            warnings.warn(told, RuntimeWarning, stacklevel=2)
+        else:
+            known[learner.name] = learner
+
+
 load_plugins(LEARNERS)
 
 
@@ -53,14 +89,9 @@ def find_learner(name: str) -> Learner:
 
 def default_learner(device: str) -> str:
     """Name the learner that trains where nobody names one: the usual one, or the first that the device has."""
-    check_device(device)
-    able = names_on(device)
+    require_known(device, DEVICES, "device")
+    able = [name for name, learner in LEARNERS.items() if device in learner.devices]
     return DEFAULT_LEARNER if DEFAULT_LEARNER in able else able[0]
-
-
-def names_on(device: str) -> list[str]:
-    """List the learners that train on a device."""
-    return [name for name, learner in LEARNERS.items() if device in learner.devices]
 
 
 def require_setting(name: str, learners: Sequence[str]) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.kernels import team
 from hocket.learn.kernels.primitives import Edges, Unsigned
-from hocket.learn.kernels.team import PlayParameters, TeamState, TeamTables
-from hocket.learn.kernels.teams import Choices, EpisodeRange, Learnt, Teams, make_choices, make_teams, play_teams
+from hocket.learn.kernels.team import PlayParameters, TeamRoom, TeamState, TeamTables
+from hocket.learn.kernels.teams import Choices, EpisodeRange, Learnt, Teams, make_choices, play_teams
 from hocket.learn.learner import Arrays, Block, Player, PolicyInput
 from hocket.learn.testing import Recording, TestResults, recording
 from hocket.random import TRAINING, stream_key, threshold
@@ -19,38 +19,20 @@ from hocket.task.grid import Numbers
 from hocket.task.settling import EndlessError
 from hocket.task.tables import Tables
 
+Struct = TypeVar("Struct", bound=tuple[Any, ...])
+
 AT_ONCE = 4096  # agents that play side by side, of however many teams
 
 
 def team_tables(tables: Tables) -> TeamTables:
     """Pick what the team world needs."""
-    return TeamTables(
-        tables.next_cell,
-        tables.world,
-        tables.dynamics,
-        tables.kind,
-        tables.offset,
-        tables.event,
-        tables.next_state,
-        tables.is_final,
-        tables.knowers,
-        tables.first_knower,
-        tables.knower,
-        tables.first_memory,
-        tables.memory_agent,
-        tables.memory_bit,
-        tables.first_start,
-        tables.start_cell,
-        tables.initial,
-        threshold(tables.slip),
-        tables.is_edge,
-        edges_of(tables),
-        tables.most_rounds,
-        tables.body_rule,
-        tables.body,
-        tables.reward,
-        tables.has_rewards,
-    )
+    return pick_fields(TeamTables, tables, slip_limit=threshold(tables.slip), edges=edges_of(tables))
+
+
+def pick_fields(kind: type[Struct], source: NamedTuple, /, **others: object) -> Struct:
+    """Make a struct of another one's fields of the same names, and of others."""
+    names = [name for name in kind._fields if name not in others]  # type: ignore[attr-defined]
+    return kind(**{name: getattr(source, name) for name in names}, **others)
 
 
 def edges_of(tables: Tables) -> Edges:
@@ -63,17 +45,25 @@ def unsigned(numbers: Numbers) -> Unsigned:
     return numbers.astype(np.uint16) if numbers.dtype == np.int16 else numbers.astype(np.uint32)
 
 
-def team_state(tables: Tables, seed: int = 0) -> TeamState:
-    """Make room for a team, with the keys of its training streams."""
-    agents, events = len(tables.start), len(tables.knowers)
+def team_state(tables: Tables, seed: int = 0, copies: int | None = None) -> TeamState:
+    """Make room for a team, with the keys of its training streams, or for some copies of it."""
+    agents, events, shape = len(tables.start), len(tables.knowers), () if copies is None else (copies,)
+    cell, state, memory, finish = (np.zeros((*shape, agents), np.int64) for _ in range(4))
+    keys = np.broadcast_to([np.uint64(stream_key(TRAINING, seed, agent)) for agent in range(agents)], cell.shape)
+    room = TeamRoom(
+        kind=np.zeros(agents, np.int64),
+        following=np.full(agents, -1, np.int64),
+        tally=np.zeros(events, np.int64),
+        before=np.zeros(agents, np.int64),
+        claim=np.zeros(len(tables.body), np.int64),
+    )
+    event_time, earned = np.full((*shape, events), -1, np.int64), np.zeros(cell.shape)
+    return TeamState(cell, state, memory, keys.copy(), finish, event_time, earned, room)
 
-    def room(size: int, filled: int = 0) -> NDArray[np.int64]:
-        return np.full(size, filled, np.int64)
 
-    keys = np.array([stream_key(TRAINING, seed, agent) for agent in range(agents)], np.uint64)
-    now = (room(agents), room(agents), room(agents), room(agents))
-    bodies = (room(agents), room(len(tables.body)))
-    return TeamState(*now, room(agents, -1), room(events), keys, room(agents), room(events), *bodies, np.zeros(agents))
+def make_teams(tables: Tables, copies: int) -> Teams:
+    """Make room for so many copies of a team."""
+    return Teams(np.zeros(copies, np.uint64), np.zeros(copies, np.uint64), team_state(tables, copies=copies))
 
 
 def require_settled(settled: bool) -> None:
@@ -103,6 +93,7 @@ class ValuePlayer(TeamPlayer):
 
     def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
         super().__init__(tables, temperature, max_episode_steps)
+        self.tables = tables
         self.side: tuple[Teams, Choices] | None = None  # room for teams side by side, as many as the last time
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
@@ -120,15 +111,15 @@ class ValuePlayer(TeamPlayer):
         agents, count = len(self.finish), len(seeds) * len(numbers)
         results, size = self.make_results(count), max(1, min(count, AT_ONCE // agents))
         if self.side is None or len(self.side[0].seed) != size:
-            self.side = make_teams(size, agents, len(self.event_time)), make_choices(size, agents)
+            self.side = make_teams(self.tables, size), make_choices(size, agents)
         (teams, choices), learnt = self.side, Learnt(q, self.policy_input is PolicyInput.MEMORY)
         span, how = EpisodeRange(np.array(seeds, np.uint64), numbers.start, len(numbers)), self.how(0, greedy)
         for first in range(0, count, size):
             part = slice(first, min(first + size, count))
-            play_teams(learnt, span, first, self.world, teams, self.team, choices, how, record, results.steps[part])
-            used = part.stop - first
-            results.finish[part], results.event_time[part] = teams.finish[:used], teams.event_time[:used]
-            results.returns[part] = teams.earned[:used, : len(self.returns)]
+            play_teams(learnt, span, first, self.world, teams, choices, how, record, results.steps[part])
+            used, played = part.stop - first, teams.copies
+            results.finish[part], results.event_time[part] = played.finish[:used], played.event_time[:used]
+            results.returns[part] = played.earned[:used, : len(self.returns)]
         require_settled(results.steps.min(initial=0) > team.NEVER_SETTLED)
         return results
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
 from hocket.lazy import Lazy
-from hocket.learn.devices import DEVICES
-from hocket.learn.settings import Settings, SettingValue
+from hocket.learn.settings import DEVICES, Settings, SettingValue
 from hocket.learn.testing import Recording, TestResults, make_results, recording
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables

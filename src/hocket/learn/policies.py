@@ -1,10 +1,10 @@
-"""What a run leaves behind: a policy that can be saved, loaded, and played, and the curve of its tests."""
+"""What a run leaves behind: a policy that can be saved, loaded, and played, also by teammates in a game; its tests."""
 
 from __future__ import annotations
 
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -15,13 +15,17 @@ from numpy.typing import NDArray
 from hocket import __version__
 from hocket.errors import FormatError, SettingsError, TaskError, known_names, printable, shown
 from hocket.files import write_whole
-from hocket.learn.actors import PolicyActor, TeamActors, WrappedWorld, make_actors
+from hocket.learn.actors import PolicyActor, TeamActors, WrappedWorld, machine_values, make_actors
 from hocket.learn.archives import open_archive, pack_arrays, read_about, read_array
-from hocket.learn.learner import ShapesOf
+from hocket.learn.catalogue import find_learner, references
+from hocket.learn.learner import PolicyInput, ShapesOf
 from hocket.learn.settings import Settings, SettingValue, rename_settings
 from hocket.learn.testing import TestEpisodes, TestTable
 from hocket.learn.world import WorldModel
 from hocket.machine.names import check_name
+from hocket.task.episode import TeamEpisode, Teammates
+from hocket.task.grid import ACTIONS
+from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
 LARGEST_POLICY = 4_000_000_000  # bytes of arrays that are loaded, where nobody knows how many there should be
@@ -168,3 +172,32 @@ class Run:
         """Return the training steps at which tests were made, and the steps that each took."""
         tests = self.tests(policy)
         return tests.step, tests.test_steps
+
+
+def reference_teammates(task: Task, learner: str) -> Teammates:
+    """Let every agent act by what a reference computes, such as optimal policies."""
+    about = find_learner(learner)
+    if not about.is_reference:
+        raise SettingsError(f"{learner} has to learn first; without that act {', '.join(references())}")
+    return _greedy(task, about.block(compile_task(task), about.settings(), (0,), 1).arrays(0)["q"])
+
+
+def trained_teammates(task: Task, policies: Sequence[Policy]) -> Teammates:
+    """Let every agent take the best action that it has learnt: by the first policy over cells and machine states."""
+    usable = (policy for policy in policies if find_learner(policy.learner).policy_input is PolicyInput.MACHINE)
+    policy = next(usable, policies[0])
+    return _greedy(task, machine_values(task, policy.learner, policy.arrays))
+
+
+def _greedy(task: Task, q: NDArray[np.float32]) -> Teammates:
+    """Take the best action by values [N, S, A, U]."""
+    best = q.argmax(axis=2)  # [N, S, U]
+    places = {name: {state: u for u, state in enumerate(machine.states)} for name, machine in task.machines.items()}
+
+    def choose(episode: TeamEpisode) -> dict[str, str]:
+        return {
+            name: ACTIONS[best[agent, episode.cells[name], places[name][episode.states[name]]]]
+            for agent, name in enumerate(task.agents)
+        }
+
+    return choose

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from hocket import random
 from hocket.learn.cqrm import CqrmSettings
 from hocket.learn.dqprm import DqprmSettings
+from hocket.learn.settings import Settings
 from hocket.task.episode import TeamEpisode
 from hocket.task.grid import ACTIONS, slip_outcome
 from hocket.task.individual import IndividualTable
@@ -124,14 +125,9 @@ class QrmAgent:
         With counterfactual updates every state of the machine learns what would have happened in it, from the same
         action and the same draws.
         """
-        settings, row, (alpha, alpha_decay, beta, beta_growth) = (
-            self.settings,
-            self.rows[self.s],
-            self.settings.schedule,
-        )
-        alpha, gamma = alpha / (f32(1) + alpha_decay * f32(t)), f32(settings.discount)
-        beta = beta * (f32(1) + beta_growth * f32(t))
-        a = softmax(row[:, self.u], float(beta), random.action_draw(self.key, t))
+        settings, row, gamma = self.settings, self.rows[self.s], f32(self.settings.discount)
+        alpha, beta = rates(settings, t)
+        a = softmax(row[:, self.u], beta, random.action_draw(self.key, t))
         experiences, self.is_over = self.world.step(self.s, self.u, a, t, settings.counterfactual)
         best = {s: self.rows[s].max(axis=0) for s in {experience.s_next for experience in experiences}}
         for u, s_next, u_next, r, is_end in experiences:
@@ -310,6 +306,12 @@ class TaskTeam:
 def draw_start(world: AgentWorld, key: int, t: int) -> int:
     """Choose a cell to start in, for an episode that begins with step t."""
     return world.starts[random.start_draw(key, t, len(world.starts))]
+
+
+def rates(settings: Settings, t: int) -> tuple[np.float32, float]:
+    """Compute the learning rate and the inverse temperature at training step t."""
+    alpha, alpha_decay, beta, beta_growth, *_ = settings.rule
+    return alpha / (f32(1) + alpha_decay * f32(t)), float(beta * (f32(1) + beta_growth * f32(t)))
 
 
 def softmax(q: NDArray[np.float32], beta: float | None, draw: float) -> int:

@@ -13,6 +13,7 @@ from hocket.deprecation import warn_deprecated
 from hocket.errors import SettingsError, shown
 
 DEFAULT_LEARNER = "sweep"
+DEVICES = ("cpu", "cuda")  # where runs train: on the processor, or on a graphics processor
 
 MOST_STEPS = 10**12  # of training
 LONGEST_EPISODE = 10**6  # steps; a recording has a place for each
@@ -137,6 +138,19 @@ def describe_settings(kind: type[Settings]) -> list[SettingInfo]:
     ]
 
 
+class LearningRule(NamedTuple):
+    """Settings as kernels take them; several rules are one of these, with an axis."""
+
+    learning_rate: np.float32
+    learning_rate_decay: np.float32  # the rate at step t is learning_rate / (1 + decay * t)
+    beta: np.float32  # inverse temperature
+    beta_growth: np.float32  # at step t it is beta * (1 + growth * t)
+    discount: np.float32
+    max_episode_steps: int  # at most
+    counterfactual: bool  # learn for all machine states in every step
+    bootstrap_past_end: bool  # also on the step that completes the task
+
+
 @dataclass(frozen=True)
 class Settings:
     """The settings of all learners; a learner names those that it does not use."""
@@ -171,14 +185,19 @@ class Settings:
             if value != usual:
                 raise SettingsError(f"{name} is not used by this learner and stays {usual}, got {shown(value)}")
 
-
-class Schedule(NamedTuple):
-    """How the learning rate falls and the inverse temperature grows over training, as kernels take it."""
-
-    learning_rate: np.float32
-    learning_rate_decay: np.float32  # the rate at step t is learning_rate / (1 + decay * t)
-    beta: np.float32  # inverse temperature
-    beta_growth: np.float32  # at step t it is beta * (1 + growth * t)
+    @property
+    def rule(self) -> LearningRule:
+        """These settings as kernels take them, in single precision; rates change over time where a learner says how."""
+        return LearningRule(
+            np.float32(self.learning_rate),
+            np.float32(getattr(self, "learning_rate_decay", 0)),
+            np.float32(1 / self.temperature),
+            np.float32(getattr(self, "temperature_decay", 0)),
+            np.float32(self.discount),
+            self.max_episode_steps,
+            getattr(self, "counterfactual", False),
+            getattr(self, "bootstrap_past_end", False),
+        )
 
 
 @dataclass(frozen=True)
@@ -195,16 +214,6 @@ class ScheduledSettings(Settings):
     temperature_decay: float = setting(
         0.0, "decay: the temperature at step t is temperature / (1 + this * t)", "per training step", least=0, most=1e6
     )
-
-    @property
-    def schedule(self) -> Schedule:
-        """How rates change over time, in single precision."""
-        return Schedule(
-            np.float32(self.learning_rate),
-            np.float32(self.learning_rate_decay),
-            np.float32(1 / self.temperature),
-            np.float32(self.temperature_decay),
-        )
 
 
 @dataclass(frozen=True)

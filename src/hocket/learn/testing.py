@@ -38,7 +38,7 @@ class TestEpisodes(NamedTuple):
 
 
 class TestResults(NamedTuple):
-    """What came of test episodes: K of each of some runs, one run after the other, or one array row by row."""
+    """What came of test episodes: K of each of some runs, one run after the other, or with more axes."""
 
     steps: Times  # [runs * K] or less than 0 where the task was not done
     finish: Times  # [runs * K, N] when each agent's own part was first done; -1: never
@@ -81,20 +81,12 @@ class TestTable(Sequence[TestEpisode]):
 
     __test__ = False
 
-    def __init__(
-        self,
-        step: NDArray[np.int64],  # [T] of training
-        taken: NDArray[np.int32],  # [T, 2, K] steps; -1: failed
-        finish: NDArray[np.int32],  # [T, 2, K, N] or of nobody
-        event_time: NDArray[np.int32],  # [T, 2, K, E] or of no events
-        returns: NDArray[np.float64],  # [T, 2, K, N] or of nobody
-        most_steps: int,  # that a failed test counts as
-    ) -> None:
-        self.step, self.taken, self.finish, self.event_time = step, taken, finish, event_time
-        self.returns, self.most = returns, most_steps
+    def __init__(self, step: NDArray[np.int64], results: TestResults, most_steps: int) -> None:
+        self.step, self.results = step, results  # [T] of training, and [T, 2, K, ...]
+        self.most = most_steps  # that a failed test counts as
 
     def __len__(self) -> int:
-        return self.taken.size
+        return self.results.steps.size
 
     def __repr__(self) -> str:
         return f"<{len(self):,} tests>"
@@ -108,10 +100,10 @@ class TestTable(Sequence[TestEpisode]):
     def __getitem__(self, place: int | slice) -> TestEpisode | tuple[TestEpisode, ...]:
         if isinstance(place, slice):
             return tuple(self[index] for index in range(*place.indices(len(self))))
-        at = np.unravel_index(range(len(self))[place], self.taken.shape)
-        taken = int(self.taken[at])
-        kept = (tuple(array[at].tolist()) for array in (self.finish, self.event_time, self.returns))
-        return TestEpisode(int(self.step[at[0]]), KINDS[at[1]], self.most if taken < 0 else taken, taken >= 0, *kept)
+        at = np.unravel_index(range(len(self))[place], self.results.steps.shape)
+        taken, *kept = (array[at].tolist() for array in self.results)
+        steps, success = (self.most if taken < 0 else taken), taken >= 0
+        return TestEpisode(int(self.step[at[0]]), KINDS[at[1]], steps, success, *map(tuple, kept))
 
     def __eq__(self, other: object) -> bool:
         is_alike = isinstance(other, Sequence) and len(self) == len(other)
@@ -121,9 +113,9 @@ class TestTable(Sequence[TestEpisode]):
 
     def columns(self, policy: str) -> TestEpisodes:
         """List the tests of one kind of policy."""
-        taken = self.taken[:, KINDS.index(policy)]
+        taken, _, _, returns = (array[:, KINDS.index(policy)] for array in self.results)
         steps = np.where(taken < 0, self.most, taken).astype(np.int64)
-        earned = self.returns[:, KINDS.index(policy)].sum(axis=-1).ravel() if self.returns.shape[-1] else None
+        earned = returns.sum(axis=-1).ravel() if returns.shape[-1] else None
         return TestEpisodes(np.repeat(self.step, taken.shape[1]), steps.ravel(), (taken >= 0).ravel(), earned)
 
 
@@ -136,10 +128,8 @@ class TestLog:
         self.every, self.episodes, self.done = settings.test_every, settings.test_episodes, 0
         self.first = min(steps, 1)  # what is planned without a step is tested at once
         shape = (runs, steps // self.every + 1 - self.first, len(KINDS), self.episodes)
-        self.taken = np.zeros(shape, np.int32)
-        self.finish = np.zeros((*shape, agents), np.int32)
-        self.event_time = np.zeros((*shape, events), np.int32)
-        self.returns = np.zeros((*shape, paid))
+        finish, event_time = np.zeros((*shape, agents), np.int32), np.zeros((*shape, events), np.int32)
+        self.results = TestResults(np.zeros(shape, np.int32), finish, event_time, np.zeros((*shape, paid)))
 
     @property
     def next_numbers(self) -> range:
@@ -153,9 +143,8 @@ class TestLog:
     def keep(self, results: Sequence[TestResults]) -> None:
         """Keep the results of the next test, by softmax and greedily."""
         for kind, played in enumerate(results):
-            table: list[tuple[NDArray[Any], NDArray[Any]]] = [(self.taken[..., None], played.steps[:, None])]
-            table += [(self.finish, played.finish), (self.event_time, played.event_time)]
-            for mine, theirs in (*table, (self.returns, played.returns)):
+            tables = (self.results.steps[..., None], *self.results[1:])
+            for mine, theirs in zip(tables, (played.steps[:, None], *played[1:]), strict=True):
                 kept = mine[:, self.done, kind]  # [runs, episodes, and what is kept]
                 kept[:] = theirs[:, : kept.shape[2]].reshape(kept.shape)
         self.done += 1
@@ -163,11 +152,9 @@ class TestLog:
     def of(self, run: int, most_steps: int) -> TestTable:
         """Return the tests of a run, as far as they were made."""
         step = np.arange(self.first, self.first + self.done, dtype=np.int64) * self.every
-        times = (self.taken, self.finish, self.event_time)
-        taken, finish, event_time = (array[run, : self.done].copy() for array in times)
-        return TestTable(step, taken, finish, event_time, self.returns[run, : self.done].copy(), most_steps)
+        return TestTable(step, TestResults._make(each[run, : self.done].copy() for each in self.results), most_steps)
 
     def latest(self, runs: range, most_steps: int) -> list[int]:
         """Return the steps that the last tests by softmax of some runs took."""
-        taken = self.taken[runs.start : runs.stop, self.done - 1, 0].ravel()
+        taken = self.results.steps[runs.start : runs.stop, self.done - 1, 0].ravel()
         return [most_steps if steps < 0 else steps for steps in taken.tolist()]

@@ -6,7 +6,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from hocket.capacity import require_memory
 from hocket.deprecation import warn_deprecated
 from hocket.errors import SettingsError, shown
 from hocket.inputs import whole
-from hocket.learn.batches import AnyStop, Batch, Pace, Report, StopSignal
+from hocket.learn.batches import AnyStop, Batch, Pace, Report, StopSignal, make_run, train_in_pieces
 from hocket.learn.catalogue import (
     LEARNERS,
     default_learner,
@@ -29,8 +29,8 @@ from hocket.learn.catalogue import (
     require_setting,
 )
 from hocket.learn.dqprm import LEARNER as NEEDS_NO_MAP
-from hocket.learn.learner import Arrays, Block, Learner, Player, PolicyInput
-from hocket.learn.policies import Policy, Run
+from hocket.learn.learner import Block, Learner, Player, PolicyInput
+from hocket.learn.policies import Run
 from hocket.learn.settings import MOST_STEPS, Settings, SettingValue, declared, rename_settings
 from hocket.learn.testing import KINDS, TestLog
 from hocket.learn.world import PlanningBlock, WorldBlock, WorldModel, as_world
@@ -140,10 +140,7 @@ class TrainableWorld(Protocol):
         settings: Settings,
         seeds: Sequence[int],
         steps: int,
-        views: Mapping[str, Any] | None,
-        folder: str | Path | None,
-        progress: Progress | None,
-        stop: Event | None,
+        *options: Any,  # noqa: ANN401 (views, folder, progress and stop)
     ) -> list[Run]:
         """Train its agents, a run for each seed that is not in the folder."""
 
@@ -155,10 +152,7 @@ def _train_world(
     steps: int | None,
     settings: Settings | Mapping[str, SettingValue] | str | None,
     device: str,
-    views: Mapping[str, Any] | None,
-    folder: str | Path | None,
-    progress: Progress | None,
-    stop: Event | None,
+    *options: object,  # views, folder, progress and stop
 ) -> list[Run]:
     """Train in a world that is not hocket's; unless told otherwise, agents find out there what teammates do."""
     about = NEEDS_NO_MAP if learner is None else find_learner(learner)
@@ -169,7 +163,7 @@ def _train_world(
         chosen = replace(chosen, team_review="world")  # type: ignore[call-arg]
     length = count_steps(about.name, steps)
     check_steps(length)
-    return world.train(about, chosen, seeds, length, views, folder, progress, stop)
+    return world.train(about, chosen, seeds, length, *options)
 
 
 def keeping(run: Run, policies: int | None) -> Run:
@@ -324,24 +318,21 @@ def train_block(
     stop: StopSignal | None = None,
 ) -> TrainedSeeds:
     """Train the seeds of a block, testing the teams every so often."""
-    begin_time = time.perf_counter()
+    begin = time.perf_counter()
     tests = TestLog(settings, steps, len(seeds), len(player.finish), len(player.event_time), len(player.returns))
-    done, pace = 0, Pace(len(seeds) * agents)
-    while done < steps and not (stop is not None and stop.is_set()):
-        chunk = min(settings.test_every - done % settings.test_every, steps - done, pace.steps)
-        chunk_time = time.perf_counter()
-        block.train(done, chunk)
-        pace.take(chunk, time.perf_counter() - chunk_time)
-        done += chunk
-        is_tested = done % settings.test_every == 0
-        if is_tested:
-            tests.add(partial(player.play_seeds, block, seeds))
-        if report is not None:
-            latest = tests.latest(range(len(seeds)), settings.max_episode_steps) if is_tested else []
-            report(chunk * len(seeds) * agents, latest)
-    if not steps:
+    lanes = len(seeds) * agents
+
+    def test() -> None:
         tests.add(partial(player.play_seeds, block, seeds))
-    return TrainedSeeds(tests, done, (time.perf_counter() - begin_time) / len(seeds))
+
+    def tell(piece: int, is_tested: bool) -> None:
+        if report is not None:
+            report(piece * lanes, tests.latest(range(len(seeds)), settings.max_episode_steps) if is_tested else [])
+
+    done = train_in_pieces(block.train, test, tell, settings, steps, Pace(lanes), stop)
+    if not steps:
+        test()
+    return TrainedSeeds(tests, done, (time.perf_counter() - begin) / len(seeds))
 
 
 def train_batch(
@@ -356,18 +347,9 @@ def train_batch(
     if world is not None:
         cast(PlanningBlock, block).begin_with(world)
     trained = train_block(block, player, settings, seeds, steps, len(task.agents), report, stop)
-    return [
-        Run(
-            trained.tests.of(index, settings.max_episode_steps),
-            Policy(task.name, task.digest, name, seed, asdict(settings), _copy(block.arrays(index)), task),
-            settings,
-            trained.steps,
-            trained.seconds,
-            None if keeper is None else WorldModel.of(task, *keeper.learnt(index)),
-        )
-        for index, seed in enumerate(seeds)
-    ]
-
-
-def _copy(arrays: Arrays) -> Arrays:
-    return {name: array.copy() for name, array in arrays.items()}
+    runs = []
+    for index, seed in enumerate(seeds):
+        arrays = {name: array.copy() for name, array in block.arrays(index).items()}
+        world = None if keeper is None else WorldModel.of(task, *keeper.learnt(index))
+        runs.append(make_run(batch, seed, arrays, trained.tests, index, trained.steps, trained.seconds, world))
+    return runs

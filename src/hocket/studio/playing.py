@@ -15,8 +15,8 @@ from hocket.draw.task_scene import scene_of
 from hocket.errors import SettingsError, known_names
 from hocket.learn.catalogue import LEARNERS, references
 from hocket.learn.learner import PolicyInput
+from hocket.learn.policies import reference_teammates, trained_teammates
 from hocket.learn.settings import DEFAULT_LEARNER, describe_settings
-from hocket.learn.teammates import reference_teammates, trained_teammates
 from hocket.machine.formats.schema import Design
 from hocket.studio.pictures import Data
 from hocket.studio.understanding import subject_in

@@ -122,7 +122,7 @@ class TrainingLoop:
         self.done += piece
         if self.done % every == 0:
             self.tests.add(partial(self.player.play_seeds, self.block, self.seeds))
-            taken = self.tests.taken[:, self.tests.done - 1]  # [seeds, softmax and greedy, episodes]
+            taken = self.tests.results.steps[:, self.tests.done - 1]  # [seeds, softmax and greedy, episodes]
             most = self.settings.max_episode_steps
             latest = [
                 [kind, most if steps < 0 else steps, steps >= 0]

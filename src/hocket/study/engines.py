@@ -21,9 +21,8 @@ from hocket.background import GLANCE, gather, in_pieces, unless_stopped
 from hocket.errors import ClusterError, HocketError, SettingsError, needs_extra, printable, require_known
 from hocket.files import TOGETHER
 from hocket.learn.batches import Batch, Report, StopSignal
-from hocket.learn.devices import check_device
 from hocket.learn.policies import Run
-from hocket.learn.settings import SettingValue, used_settings
+from hocket.learn.settings import DEVICES, SettingValue, used_settings
 from hocket.learn.training import check_memory, count_workers, make_settings, share_out, train_batch
 from hocket.learn.warmup import compile_kernels, compiling_ahead
 from hocket.learn.world import read_world
@@ -281,7 +280,7 @@ def make_engine(
     policies: int | None = None,
 ) -> Engine:
     """Choose where jobs run."""
-    check_device(device)
+    require_known(device, DEVICES, "device")
     require_known(name, ENGINES, "engine")
     if (name == "dask") != (scheduler is not None):
         raise SettingsError("a scheduler's address and the engine dask go together: --engine dask --scheduler ADDRESS")

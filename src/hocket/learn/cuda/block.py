@@ -9,9 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.learn.cuda.device import fetched, launch, placed, synchronize, zeros
-from hocket.learn.cuda.episodes import DeviceLearnt, make_teams, play_teams, team_bytes
-from hocket.learn.cuda.parameters import DeviceParameters, Runs, make_parameters
+from hocket.learn.cuda.device import fetched, launch, placed, zeros
+from hocket.learn.cuda.episodes import DeviceLearnt, DeviceTests, Runs, make_rules, make_teams, play_teams, team_bytes
 from hocket.learn.episodes import require_settled, team_tables
 from hocket.learn.kernels.team import NEVER_SETTLED
 from hocket.learn.learner import Arrays
@@ -32,7 +31,6 @@ class DeviceJob(NamedTuple):
 class DeviceBlock(ABC):
     """Runs of one learner on one task, side by side on the device; they may differ in settings and seeds."""
 
-    switch: ClassVar[str]  # the setting that is a switch of the learning rule
     common_settings: ClassVar[tuple[str, ...]] = ("test_every", "test_episodes")  # in which they may not differ
     keeps_events: ClassVar[bool] = True  # whether tests say when events happened
 
@@ -42,8 +40,7 @@ class DeviceBlock(ABC):
         place = {settings: number for number, settings in enumerate(self.variants)}
         self.variant = np.array([place[job.settings] for job in jobs], np.uint32)
         self.seeds = np.array([job.seed for job in jobs], np.int64)
-        self.parameters: DeviceParameters = placed(make_parameters(self.variants, self.switch))
-        self.runs = placed(Runs(self.variant, self.seeds))
+        self.runs = placed(Runs(make_rules(self.variants), self.variant, self.seeds))
 
     @classmethod
     @abstractmethod
@@ -59,8 +56,8 @@ class DeviceBlock(ABC):
         """Fetch what the run at `index` has learnt so far."""
 
     @abstractmethod
-    def _play(self, number: int, episodes: int, begin: int, played: TestResults) -> int:
-        """Play the episodes from `begin` on, as many as there is room for; return how many that are."""
+    def _play(self, tests: DeviceTests) -> int:
+        """Play as many episodes as there is room for; return how many that are."""
 
     def play(self, numbers: range) -> tuple[TestResults, TestResults]:
         """Play test episodes of every run: by softmax and, at the same time, greedily."""
@@ -74,8 +71,7 @@ class DeviceBlock(ABC):
         )
         begin = 0
         while begin < count:
-            begin += self._play(numbers.start, len(numbers), begin, played)
-            synchronize()
+            begin += self._play(DeviceTests(numbers.start, len(numbers), begin, played))
         results, half = [*map(fetched, played)], count // 2
         require_settled(bool((results[0] != NEVER_SETTLED).all()))
         return TestResults(*(part[:half] for part in results)), TestResults(*(part[half:] for part in results))
@@ -96,7 +92,7 @@ class TeamBlock(DeviceBlock):
         self.column = placed(np.tile(np.arange(int(tables.states.max())), (len(tables.start), 1)))
         self.teams = make_teams(tables, self.players)
 
-    def _play(self, number: int, episodes: int, begin: int, played: TestResults) -> int:
-        how = (self.parameters, self.runs, self.teams, number, episodes, begin, played)
-        launch(play_teams, self.players, DeviceLearnt(self.q, self.column, self.by_memory), self.world, *how)
+    def _play(self, tests: DeviceTests) -> int:
+        learnt = DeviceLearnt(self.q, self.column, self.by_memory)
+        launch(play_teams, self.players, learnt, self.world, self.runs, self.teams, tests)
         return self.players

@@ -84,14 +84,10 @@ def _as_on_the_processor() -> Iterator[None]:
 
 
 def launch(kernel: Kernel, threads: int, *arguments: object) -> None:
-    """Run a kernel with at least so many threads."""
+    """Run a kernel with at least so many threads, and wait until they have done what they were asked to."""
     with _as_on_the_processor(), warnings.catch_warnings():
         warnings.simplefilter("ignore", errors.NumbaPerformanceWarning)  # that few runs leave much of the device idle
         kernel[-(-threads // BLOCK), BLOCK](*arguments)
-
-
-def synchronize() -> None:
-    """Wait until the device has done what it was asked to."""
     cuda.synchronize()
 
 

@@ -1,40 +1,75 @@
-"""Test episodes in the team world: a thread for each."""
+"""Runs side by side on the device, which may differ in settings and seeds; their test episodes, a thread for each."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.cuda.device import cuda, device_kernel, zeros
-from hocket.learn.cuda.parameters import DeviceParameters, Runs, play_at
+from hocket.learn.episodes import team_state
 from hocket.learn.kernels.compiler import inlined
-from hocket.learn.kernels.primitives import (
-    NOTHING,
-    Floats,
-    Index,
-    Ints,
-    first_number,
-    greedy_action,
-    second_number,
-    softmax_action,
-)
+from hocket.learn.kernels.primitives import NOTHING, Floats, Index, Ints, first_number, second_number
 from hocket.learn.kernels.team import (
     DONE,
     FAILED,
     GOING,
     NEVER_SETTLED,
     PlayParameters,
+    TeamRoom,
     TeamState,
     TeamTables,
     begin_episode,
     choose,
     move_agent,
     settle,
+    values_at,
 )
+from hocket.learn.kernels.vectors import column, row
+from hocket.learn.settings import LearningRule, Settings
 from hocket.learn.testing import TestResults
 from hocket.task.tables import Tables
+
+Row = Any  # an array; numba finds out what its numbers are
+WORTHLESS = (NOTHING,) * 5  # actions
+
+
+class Runs(NamedTuple):
+    """Which runs there are."""
+
+    rules: LearningRule  # [V] of different settings
+    variant: Row  # [R] uint32, which of them a run has
+    seed: Row  # [R] int64
+
+
+def make_rules(variants: Sequence[Settings]) -> LearningRule:
+    """Gather the rules of some settings."""
+    return LearningRule._make(map(np.array, zip(*(settings.rule for settings in variants), strict=True)))
+
+
+class DeviceTests(NamedTuple):
+    """Test episodes of runs, one run after the other: those by softmax, and then greedy ones."""
+
+    number: int  # of a run's first
+    episodes: int  # of each run
+    begin: int  # from which on they are played now
+    played: TestResults
+
+
+@inlined
+def rule_of(runs: Runs, run: Index) -> LearningRule:
+    """Return the rule by which a run learns."""
+    rule: LearningRule = row(runs.rules, runs.variant[run])
+    return rule
+
+
+@inlined
+def play_at(runs: Runs, run: Index, greedy: bool) -> PlayParameters:
+    """Say how tests of a run are played."""
+    rule = rule_of(runs, run)
+    return PlayParameters(rule.beta, greedy, runs.seed[run], rule.max_episode_steps)
 
 
 class DeviceLearnt(NamedTuple):
@@ -45,64 +80,19 @@ class DeviceLearnt(NamedTuple):
     by_memory: bool
 
 
-class DeviceTeams(NamedTuple):
-    """Room for many teams, those of neighbouring threads side by side; see `TeamState`."""
-
-    cell: Ints  # [N, threads]
-    kind: Ints  # [N, threads]
-    state: Ints  # [N, threads]
-    memory: Ints  # [N, threads]
-    following: Ints  # [N, threads]
-    tally: Ints  # [E, threads]
-    key: NDArray[np.uint64]  # [N, threads]
-    finish: Ints  # [N, threads]
-    event_time: Ints  # [E, threads]
-    before: Ints  # [N, threads]
-    claim: Ints  # [S, threads], if agents have bodies
-    earned: NDArray[np.float64]  # [N, threads]
-
-
 def team_bytes(tables: Tables) -> int:
     """Say how much room a team takes."""
     return 8 * (8 * len(tables.start) + 2 * len(tables.knowers) + len(tables.body))
 
 
-def make_teams(tables: Tables, threads: int) -> DeviceTeams:
-    """Make room for so many teams, none of which proposes anything yet."""
-    of_agents, all_events = (len(tables.start), threads), (len(tables.knowers), threads)
-    return DeviceTeams(
-        zeros(of_agents, np.int64),
-        zeros(of_agents, np.int64),
-        zeros(of_agents, np.int64),
-        zeros(of_agents, np.int64),
-        zeros(of_agents, np.int64),
-        zeros(all_events, np.int64),
-        zeros(of_agents, np.uint64),
-        zeros(of_agents, np.int64),
-        zeros(all_events, np.int64),
-        zeros(of_agents, np.int64),
-        zeros((max(1, len(tables.body)), threads), np.int64),
-        zeros(of_agents, np.float64),
-    )
+def make_teams(tables: Tables, threads: int) -> TeamState:
+    """Make room for so many teams, those of neighbouring threads side by side; none of them proposes anything yet."""
+    team = team_state(tables)
 
+    def spread(array: NDArray[Any]) -> NDArray[Any]:
+        return zeros((max(1, len(array)), threads), array.dtype.type)
 
-@inlined
-def team_at(teams: DeviceTeams, thread: Index) -> TeamState:
-    """Return a thread's team."""
-    return TeamState(
-        teams.cell[:, thread],
-        teams.kind[:, thread],
-        teams.state[:, thread],
-        teams.memory[:, thread],
-        teams.following[:, thread],
-        teams.tally[:, thread],
-        teams.key[:, thread],
-        teams.finish[:, thread],
-        teams.event_time[:, thread],
-        teams.before[:, thread],
-        teams.claim[:, thread],
-        teams.earned[:, thread],
-    )
+    return TeamState._make((*map(spread, team[:-1]), TeamRoom._make(map(spread, team.room))))
 
 
 @inlined
@@ -118,13 +108,10 @@ def play_episode(
             observed, key = team.memory[agent], team.key[agent]
             if not learnt.by_memory:
                 observed = learnt.column[agent, team.state[agent]]
+            values = WORTHLESS
             if observed < learnt.q.shape[4]:
-                q, cell = learnt.q[run], team.cell[agent]
-                action = choose(q, agent, cell, observed, play.beta, play.greedy, first_number(key, time))
-            elif play.greedy:
-                action = greedy_action(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, first_number(key, time))
-            else:
-                action = softmax_action(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, play.beta, first_number(key, time))
+                values = values_at(learnt.q[run], agent, team.cell[agent], observed)
+            action = choose(values, play.beta, play.greedy, first_number(key, time))
             ready += move_agent(agent, action, second_number(key, time), team, tables)
         ended = settle(ready, time + 1, team, tables)
         if ended != GOING:
@@ -134,25 +121,16 @@ def play_episode(
 
 @inlined
 def play_team(
-    thread: Index,
-    learnt: DeviceLearnt,
-    tables: TeamTables,
-    parameters: DeviceParameters,
-    runs: Runs,
-    teams: DeviceTeams,
-    number: int,
-    episodes: int,
-    begin: int,
-    played: TestResults,
+    thread: Index, learnt: DeviceLearnt, tables: TeamTables, runs: Runs, teams: TeamState, tests: DeviceTests
 ) -> None:
-    """Play a thread's test episode, if there is one; a run's first has a number. Greedy ones come last."""
-    index = begin + thread
+    """Play a thread's test episode, if there is one."""
+    index, episodes, played = tests.begin + thread, tests.episodes, tests.played
     if thread < teams.cell.shape[1] and index < len(played.steps):
-        run, team = index // episodes % len(runs.seed), team_at(teams, thread)
-        for agent in range(len(team.following)):
-            team.following[agent] = -1
-        play = play_at(parameters, runs, run, index >= len(runs.seed) * episodes)
-        played.steps[index] = play_episode(run, learnt, tables, team, play, number + index % episodes)
+        run, team = index // episodes % len(runs.seed), column(teams, thread)
+        for agent in range(len(team.cell)):
+            team.room.following[agent] = -1
+        play = play_at(runs, run, index >= len(runs.seed) * episodes)
+        played.steps[index] = play_episode(run, learnt, tables, team, play, tests.number + index % episodes)
         for agent in range(len(team.finish)):
             played.finish[index, agent] = team.finish[agent]
             played.returns[index, agent] = team.earned[agent]
@@ -161,16 +139,6 @@ def play_team(
 
 
 @device_kernel
-def play_teams(
-    learnt: DeviceLearnt,
-    tables: TeamTables,
-    parameters: DeviceParameters,
-    runs: Runs,
-    teams: DeviceTeams,
-    number: int,
-    episodes: int,
-    begin: int,
-    played: TestResults,
-) -> None:
-    """Play the test episodes from `begin` on, as many as there are teams."""
-    play_team(cuda.grid(1), learnt, tables, parameters, runs, teams, number, episodes, begin, played)
+def play_teams(learnt: DeviceLearnt, tables: TeamTables, runs: Runs, teams: TeamState, tests: DeviceTests) -> None:
+    """Play as many test episodes as there are teams."""
+    play_team(cuda.grid(1), learnt, tables, runs, teams, tests)

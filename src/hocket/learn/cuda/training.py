@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from itertools import accumulate
 from typing import NamedTuple
 
 from hocket.errors import SettingsError, known_names
 from hocket.learn import cqrm, dqprm, iql
-from hocket.learn.batches import Batch, Pace, Report, StopSignal
+from hocket.learn.batches import Batch, Pace, Report, StopSignal, make_run, train_in_pieces
 from hocket.learn.cqrm.cuda import CqrmDeviceBlock
 from hocket.learn.cuda.block import DeviceBlock, DeviceJob
-from hocket.learn.cuda.device import free_memory, require_device, synchronize
+from hocket.learn.cuda.device import free_memory, require_device
 from hocket.learn.dqprm.cuda import DqprmDeviceBlock
 from hocket.learn.iql.cuda import IqlDeviceBlock
-from hocket.learn.policies import Policy, Run
+from hocket.learn.policies import Run
 from hocket.learn.testing import TestLog
 from hocket.task.tables import Tables
 
@@ -127,46 +127,34 @@ class _DeviceTraining:
             len(tables.start) * tables.has_rewards,
         )
         self.tests = TestLog(self.first.settings, self.first.steps, len(self.block.seeds), *kept)
+        sizes = [len(places) for _, places in chunk.parts]
+        self.begins = [end - size for end, size in zip(accumulate(sizes), sizes, strict=True)]  # of parts in the chunk
 
     def run(self, stop: StopSignal | None, policies: int | None) -> list[Trained]:
         """Train and test, until it is done or `stop` is set."""
-        begin, done, pace = time.perf_counter(), 0, Pace()
-        every, all_steps = self.first.settings.test_every, self.first.steps
-        while done < all_steps and not (stop is not None and stop.is_set()):
-            steps = min(pace.steps, every - done % every, all_steps - done)
-            launched = time.perf_counter()
-            self.block.train(done, steps)
-            synchronize()
-            pace.take(steps, time.perf_counter() - launched)
-            done += steps
-            if done % every == 0:
-                self.tests.keep(self.block.play(self.tests.next_numbers))
-            self._tell(steps, is_tested=done % every == 0)
+        begin, (settings, steps) = time.perf_counter(), (self.first.settings, self.first.steps)
+        done = train_in_pieces(self.block.train, self._test, self._tell, settings, steps, Pace(), stop)
         seconds = (time.perf_counter() - begin) / len(self.block.seeds)
-        return self._trained(done, seconds, policies)
+        parts = zip(self.chunk.parts, self.begins, strict=True)
+        return [
+            Trained(batch, done, self._runs(batch, places, first, done, seconds, policies))
+            for (batch, places), first in parts
+        ]
+
+    def _test(self) -> None:
+        self.tests.keep(self.block.play(self.tests.next_numbers))
 
     def _tell(self, steps: int, is_tested: bool) -> None:
-        first = 0
-        for batch, places in self.chunk.parts:
+        for (batch, places), first in zip(self.chunk.parts, self.begins, strict=True):
             shown = range(first, first + min(len(places), SHOWN))
             latest = self.tests.latest(shown, batch.settings.max_episode_steps) if is_tested else []
             self.told[id(batch)](steps * len(places) * self.agents, latest)
-            first += len(places)
-
-    def _trained(self, done: int, seconds: float, policies: int | None) -> list[Trained]:
-        trained, first = [], 0
-        for batch, places in self.chunk.parts:
-            trained.append(Trained(batch, done, self._runs(batch, places, first, done, seconds, policies)))
-            first += len(places)
-        return trained
 
     def _runs(
         self, batch: Batch, places: range, first: int, done: int, seconds: float, policies: int | None
     ) -> Iterator[Run]:
         """Fetch runs of a batch one by one; `first` is where they begin in the chunk."""
-        about = asdict(batch.settings)
         for index, place in enumerate(places, first):
             seed = batch.seeds[place]
             arrays = self.block.arrays(index) if policies is None or seed < policies else {}
-            policy = Policy(batch.task.name, batch.task.digest, batch.learner, seed, about, arrays, batch.task)
-            yield Run(self.tests.of(index, batch.settings.max_episode_steps), policy, batch.settings, done, seconds)
+            yield make_run(batch, seed, arrays, self.tests, index, done, seconds)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hocket.lazy import Lazy
-from hocket.learn.devices import DEVICES
 from hocket.learn.learner import Learner, PolicyInput, machine_shapes
-from hocket.learn.settings import ScheduledSettings, SettingValue, SimulatedSettings, setting
+from hocket.learn.settings import DEVICES, ScheduledSettings, SettingValue, SimulatedSettings, setting
 
 VECTOR_LANES = 3  # lanes from which on vectors pay
 

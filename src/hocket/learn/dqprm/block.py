@@ -47,15 +47,9 @@ class DqprmBlock:
         agents, cells, actions, self.states = machine_shapes(tables)["q"]
         self.tables = shared or lane_tables(tables, simulated_outcomes(tables, settings))
         self.q = np.zeros((len(seeds), agents, cells, actions, self.tables.is_final.shape[1]), np.float32)
-        self.parameters = kernel.DqprmParameters(
-            settings.schedule,
-            np.float32(settings.discount),
-            settings.max_episode_steps,
-            settings.counterfactual,
-            agents if settings.wait_for_team else 1,
-        )
+        self.rule, self.team_size = settings.rule, agents if settings.wait_for_team else 1
         self.lanes = self._lanes(tables, seeds)
-        self.groups = _groups(agents * len(seeds), self.parameters.team_size)
+        self.groups = _groups(agents * len(seeds), self.team_size)
         self.threads = max(1, min(threads, len(self.groups)))
 
     def _lanes(self, tables: Tables, seeds: Sequence[int]) -> kernel.DqprmLanes:
@@ -68,7 +62,8 @@ class DqprmBlock:
             draw_starts(tables, keys, agent).astype(np.uint32),
             self.tables.initial[agent],
             np.append(keys, np.zeros(LANES, np.uint64)),
-            np.zeros(len(agent) // self.parameters.team_size, np.int64),
+            np.zeros(len(agent) // self.team_size, np.int64),
+            tables.start_cell.astype(np.uint32),
         )
 
     def train(self, begin: int, steps: int) -> None:
@@ -77,14 +72,14 @@ class DqprmBlock:
 
     def _train_groups(self, groups: Sequence[range], begin: int, steps: int) -> None:
         workspace = kernel.make_workspace(self.q.shape[4])
+        training = kernel.DqprmTraining(self.lanes, self.tables, self.rule)
+        train = kernel.train_narrow if self.tables.width else kernel.train_wide
         for group in groups:
-            if len(group) >= VECTOR_LANES or self.parameters.team_size > 1:
-                kernel.train_lanes(
-                    self.lanes, self.tables, self.parameters, workspace, group.start, group.stop, begin, steps
-                )
+            if len(group) >= VECTOR_LANES or self.team_size > 1:
+                train(training, workspace, group.start, group.stop, begin, steps)
             else:
                 for lane in group:
-                    kernel.train_lane(self.lanes, self.tables, self.parameters, workspace, lane, begin, steps)
+                    kernel.train_one_team(lane, training, workspace, begin, steps)
 
     def believe(self, table: IndividualTable) -> None:
         """Let an agent train with teammates that are as ready as a table says from now on."""
@@ -154,7 +149,7 @@ def lane_tables(tables: Tables, outcomes_of: Sequence[Outcomes | IndividualTable
         is_final=is_final,
         first_start=tables.first_start[:-1].astype(np.uint32),
         starts=np.diff(tables.first_start).astype(np.uint32),
-        start_cell=tables.start_cell.astype(np.uint32),
         initial=tables.initial.astype(np.uint32),
         slip_limit=threshold(tables.slip),
+        width=(0,) * states if states <= kernel.MANY else (),
     )

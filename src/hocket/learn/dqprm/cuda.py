@@ -1,28 +1,284 @@
-"""DQPRM on the device: a lane for each agent of each run."""
+"""DQPRM on the device: a thread for each lane. What it knows of the cell where it is stays in registers between steps.
+
+Lanes of machines with few states, all of which learn at once, train so; lanes of larger machines, and teams whose
+agents wait for each other, train by the plain loop of `train_team`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
 from hocket.learn.cuda.block import DeviceBlock, DeviceJob, TeamBlock
-from hocket.learn.cuda.device import fetched, launch, placed, zeros
-from hocket.learn.dqprm import DqprmSettings, cuda_kernel
+from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
+from hocket.learn.cuda.episodes import Runs, rule_of
+from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.dqprm.block import lane_tables, simulated_outcomes
-from hocket.learn.dqprm.kernel import DqprmLanes, LaneTables, padded
+from hocket.learn.dqprm.kernel import (
+    ACTIONS,
+    MANY,
+    OUTCOMES,
+    STATES,
+    ZERO,
+    DqprmLanes,
+    DqprmTraining,
+    LaneTables,
+    padded,
+    train_team,
+)
+from hocket.learn.kernels.compiler import inlined
+from hocket.learn.kernels.primitives import (
+    Floats,
+    Index,
+    Numbers,
+    Words,
+    beta_at,
+    first_number,
+    largest,
+    rate_at,
+    second_number,
+    slip_outcome,
+    softmax_action,
+    start_cell,
+    sync_draw,
+    u64,
+)
+from hocket.learn.kernels.vectors import load, load_row, pick, pick_each, row, store_row, where
 from hocket.learn.learner import Arrays, machine_shapes
+from hocket.learn.settings import LearningRule
 from hocket.random import TRAINING, stream_key
 from hocket.task.tables import Tables, draw_starts
+
+MOVES = ACTIONS * OUTCOMES
+END_BITS, END_MASK = np.uint32(16), np.uint32(0xFFFF)
+
+
+class LaneWorlds(NamedTuple):
+    """What lanes need of a task, flat: of P agents under some settings, or of one of them; see `LaneTables`."""
+
+    arrive: Words  # [P, D * S * A * K] where a move ends: the cell, and the kind of the step above END_BITS
+    limit: Words  # [P, H * (J - 1) * U]
+    next_state: Words  # [P, H * J * U]
+    reward: Floats  # [P, H * J * U]
+    dynamics: Words  # [P, U]
+    is_final: Words  # [P, U], and of all final states at once where they were left out
+    distinct: Index  # [P]
+    first_start: Index  # [P]
+    starts: Index  # [P]
+    initial: Index  # [P]
+    cells: int
+    cases: int
+    slip_limit: int
+    width: tuple[int, ...]
+
+
+@inlined
+def values_in(known: Numbers, state: Index) -> Numbers:
+    """Pick what actions are worth in a machine state from what is known of a cell."""
+    return (
+        pick(known[0], state),
+        pick(known[1], state),
+        pick(known[2], state),
+        pick(known[3], state),
+        pick(known[4], state),
+    )
+
+
+@inlined
+def values_of(known: Numbers, action: Index) -> Numbers:
+    """Pick what is known of an action."""
+    row = where(action == 1, known[1], known[0])
+    row = where(action == 2, known[2], row)
+    row = where(action == 3, known[3], row)
+    return where(action == 4, known[4], row)
+
+
+@inlined
+def with_row(known: Numbers, action: Index, fresh: Numbers, is_here: bool) -> Numbers:
+    """Put what was learnt of an action in its place, if it was learnt here."""
+    return (
+        where(is_here and action == 0, fresh, known[0]),
+        where(is_here and action == 1, fresh, known[1]),
+        where(is_here and action == 2, fresh, known[2]),
+        where(is_here and action == 3, fresh, known[3]),
+        where(is_here and action == 4, fresh, known[4]),
+    )
+
+
+@inlined
+def rows(q: Floats, lane: Index, cell: Index, world: LaneWorlds) -> Numbers:
+    """Read a vector over machine states for each action in a cell."""
+    states = u64(len(world.width))
+    first = (lane * u64(world.cells) + cell) * (ACTIONS * states)
+    return (
+        load_row(q, first, world.width),
+        load_row(q, first + states, world.width),
+        load_row(q, first + u64(2) * states, world.width),
+        load_row(q, first + u64(3) * states, world.width),
+        load_row(q, first + u64(4) * states, world.width),
+    )
+
+
+@inlined
+def goals(known: Numbers, kind: Index, ready: Index, world: LaneWorlds, discount: np.float32) -> Numbers:
+    """Compute what to learn in every machine state, of a move that ends in a cell of which this is known."""
+    best, cases, width = largest(known), u64(world.cases), world.width
+    states = u64(len(width))
+    at, limit = kind * cases * states, kind * (cases - u64(1)) * states
+    target, reward = load_row(world.next_state, at, width), load_row(world.reward, at, width)
+    for case in range(u64(1), cases):
+        passed = ready >= load_row(world.limit, limit + (case - u64(1)) * states, width)
+        target = where(passed, load_row(world.next_state, at + case * states, width), target)
+        reward = where(passed, load_row(world.reward, at + case * states, width), reward)
+    return reward + discount * pick_each(best, target), target
+
+
+@inlined
+def train(lane: Index, lanes: DqprmLanes, world: LaneWorlds, rule: LearningRule, begin: int, steps: int) -> None:
+    """Train a lane that waits for nobody, from step `begin` on, as `train_team` does."""
+    q, key, cells, states, width = lanes.q, lanes.key[lane], u64(world.cells), u64(len(world.width)), world.width
+    cell, state, clock = np.uint32(lanes.cell[lane]), np.uint32(lanes.state[lane]), np.int64(lanes.clock[lane])
+    known = rows(q, lane, u64(cell), world)
+    for time in range(begin, begin + steps):
+        alpha, beta = rate_at(rule, time), beta_at(rule, time)
+        action = softmax_action(values_in(known, state), beta, first_number(key, time))
+        old = values_of(known, action)  # before others are read: registers are few
+        drawn = second_number(key, time)
+        move = u64(3 * action + slip_outcome(drawn, world.slip_limit))
+        ready = np.uint32(sync_draw(drawn))
+        arrived = world.arrive[u64(cell) * MOVES + move]
+        end = np.uint32(arrived & END_MASK)
+        there = rows(q, lane, u64(end), world)
+        goal, target = goals(there, u64(arrived >> END_BITS), ready, world, rule.discount)
+        next_cell, next_state = end, pick(target, state)
+        for other in range(u64(1), u64(world.distinct)):
+            arrived = world.arrive[(other * cells + u64(cell)) * MOVES + move]
+            own_end = np.uint32(arrived & END_MASK)
+            if own_end != end:
+                mine = load(world.dynamics, ZERO, width) == np.uint32(other)
+                elsewhere = rows(q, lane, u64(own_end), world)
+                own_goal, own_target = goals(elsewhere, u64(arrived >> END_BITS), ready, world, rule.discount)
+                goal = where(mine, own_goal, goal)
+                if world.dynamics[u64(state)] == np.uint32(other):
+                    next_cell, next_state = own_end, pick(own_target, state)
+        fresh = old + alpha * (goal - old)
+        if not rule.counterfactual:
+            fresh = where(load(STATES, ZERO, width) == state, fresh, old)
+        store_row(q, ((lane * cells + u64(cell)) * ACTIONS + u64(action)) * states, fresh)
+        clock += 1
+        if clock >= rule.max_episode_steps or world.is_final[u64(next_state)] != 0:
+            start = start_cell(key, time + 1, world.first_start, world.starts, lanes.start_cell)
+            next_cell, next_state, clock = np.uint32(start), np.uint32(world.initial), np.int64(0)
+        if next_cell != end:
+            known = rows(q, lane, u64(next_cell), world)
+        else:
+            known = with_row(there, action, fresh, end == cell)
+        cell, state = next_cell, next_state
+    lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = cell, state, clock
+
+
+@inlined
+def train_lane(thread: Index, lanes: DqprmLanes, worlds: LaneWorlds, runs: Runs, begin: int, steps: int) -> None:
+    """Train a thread's lane, if there is one; neighbouring threads have lanes of the same agent."""
+    count, teams = u64(len(lanes.agent)), u64(len(runs.seed))
+    if thread < count:
+        run = thread % teams
+        lane = run * (count // teams) + thread // teams
+        train(lane, lanes, row(worlds, lanes.agent[lane]), rule_of(runs, run), begin, steps)
+
+
+@device_kernel
+def train_lanes(lanes: DqprmLanes, worlds: LaneWorlds, runs: Runs, begin: int, steps: int) -> None:
+    """Train lanes whose machines have few states, each thread one."""
+    train_lane(u64(cuda.grid(1)), lanes, worlds, runs, begin, steps)
+
+
+class Fresh(NamedTuple):
+    """Room for what lanes have learnt within a step."""
+
+    q: Floats  # [teams, U]
+
+
+@inlined
+def train_thread(
+    team: Index, lanes: DqprmLanes, tables: LaneTables, runs: Runs, fresh: Fresh, begin: int, steps: int
+) -> None:
+    """Train a thread's team, if there is one."""
+    teams = u64(len(lanes.clock))
+    if team < teams:
+        rule = rule_of(runs, team * u64(len(runs.seed)) // teams)
+        train_team(team, DqprmTraining(lanes, tables, rule), fresh.q[team], begin, steps)
+
+
+@device_kernel
+def train_teams(lanes: DqprmLanes, tables: LaneTables, runs: Runs, fresh: Fresh, begin: int, steps: int) -> None:
+    """Train teams whose machines have any number of states, each thread one."""
+    train_thread(u64(cuda.grid(1)), lanes, tables, runs, fresh, begin, steps)
+
+
+def is_small(tables: LaneTables) -> bool:
+    """Say whether a cell and its kind fit into one word."""
+    return bool(max(tables.offset.shape[1], tables.limit.shape[1]) <= END_MASK)
+
+
+def without_final(tables: LaneTables) -> tuple[LaneTables, NDArray[np.int64]]:
+    """Leave out final states, in which nothing is learnt, where lanes become narrower by it.
+
+    Also say where each state is now: [P, U]. Final ones are past the end, where all values are 0.
+    """
+    rows, states = tables.is_final.shape
+    order = np.argsort(tables.is_final, axis=1, kind="stable")  # those that are not final come first
+    width = padded(int((~tables.is_final).sum(axis=1).max()))
+    every = np.arange(rows)
+    if width > MANY or width >= states or tables.is_final[every, tables.initial].any():
+        return tables, np.tile(np.arange(states), (rows, 1))
+    column = np.where(tables.is_final, width, np.argsort(order, axis=1))
+    kept = order[:, None, None, :width]
+    next_state = column[every[:, None, None, None], np.take_along_axis(tables.next_state, kept, axis=3)]
+    narrow = tables._replace(
+        dynamics=np.take_along_axis(tables.dynamics, order[:, :width], axis=1),
+        limit=np.take_along_axis(tables.limit, kept, axis=3),
+        next_state=next_state.astype(np.uint32),
+        reward=np.take_along_axis(tables.reward, kept, axis=3),
+        is_final=np.broadcast_to(np.arange(width + 1) == width, (rows, width + 1)).copy(),
+        initial=column[every, tables.initial].astype(np.uint32),
+        width=(0,) * width,
+    )
+    return narrow, column
+
+
+def lane_worlds(tables: LaneTables) -> LaneWorlds:
+    """Lay tables out in rows, the kind of a step beside the cell where it ends."""
+    rows, cells = tables.offset.shape
+    end = tables.next_cell[tables.world]  # [rows, D, S, A * K]
+    arrival = (end + tables.offset[:, None, :, None].astype(np.int64)).reshape(rows, -1)
+    kind, end = np.take_along_axis(tables.kind, arrival, axis=1), end.reshape(rows, -1)
+    return LaneWorlds(
+        end.astype(np.uint32) | (kind.astype(np.uint32) << END_BITS),
+        tables.limit.reshape(rows, -1),
+        tables.next_state.reshape(rows, -1),
+        tables.reward.reshape(rows, -1),
+        tables.dynamics,
+        tables.is_final.astype(np.uint32),
+        tables.distinct,
+        tables.first_start,
+        tables.starts,
+        tables.initial,
+        cells,
+        tables.next_state.shape[2],
+        tables.slip_limit,
+        tables.width,
+    )
 
 
 class DqprmDeviceBlock(TeamBlock):
     """Lanes that train by themselves where machines have few states, and teams otherwise."""
 
-    switch, by_memory = "counterfactual", False
+    by_memory = False
     common_settings = (*DeviceBlock.common_settings, "wait_for_team")
 
     def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
@@ -33,8 +289,8 @@ class DqprmDeviceBlock(TeamBlock):
         host, row = _lane_tables(tables, self.variants)
         self.team_size = agents if self.variants[0].wait_for_team else 1
         column = np.tile(np.arange(self.states), (agents, 1))
-        if self.team_size == 1 and cuda_kernel.is_small(host):
-            host, columns = cuda_kernel.without_final(host)
+        if self.team_size == 1 and is_small(host):
+            host, columns = without_final(host)
             column = columns[:agents, : self.states]
         self.column, self.places = placed(column), column
         states = host.dynamics.shape[1]
@@ -45,11 +301,12 @@ class DqprmDeviceBlock(TeamBlock):
         q = self.q.reshape(len(agent), cells, actions, states)
         clock = np.zeros(len(agent) // self.team_size, np.int64)
         place = (placed(draw_starts(tables, keys, index).astype(np.uint32)), placed(host.initial[agent]))
-        self.lanes = DqprmLanes(q, placed(agent), *place, placed(keys), placed(clock))
-        is_fast = self.team_size == 1 and cuda_kernel.is_small(host)
-        self.kernel = cuda_kernel.lanes_kernels.get(states) if is_fast else None
-        self.device_tables = placed(host if self.kernel is None else cuda_kernel.lane_worlds(host))
-        self.fresh = cuda_kernel.Fresh(zeros((len(clock) if self.kernel is None else 1, states)))
+        starts = placed(tables.start_cell.astype(np.uint32))
+        self.lanes = DqprmLanes(q, placed(agent), *place, placed(keys), placed(clock), starts)
+        is_fast = self.team_size == 1 and is_small(host)
+        self.kernel = train_lanes if is_fast and host.width else None
+        self.device_tables = placed(host if self.kernel is None else lane_worlds(host))
+        self.fresh = Fresh(zeros((len(clock) if self.kernel is None else 1, states)))
 
     @classmethod
     def size(cls, tables: Tables) -> int:
@@ -58,11 +315,11 @@ class DqprmDeviceBlock(TeamBlock):
         return agents * per_lane
 
     def train(self, begin: int, steps: int) -> None:
-        about = (self.lanes, self.device_tables, self.parameters, self.runs)
+        about = (self.lanes, self.device_tables, self.runs)
         if self.kernel is not None:
             launch(self.kernel, len(self.lanes.agent), *about, begin, steps)
         else:
-            launch(cuda_kernel.train_teams, len(self.fresh.q), *about, self.fresh, self.team_size, begin, steps)
+            launch(train_teams, len(self.fresh.q), *about, self.fresh, begin, steps)
 
     def arrays(self, index: int) -> Arrays:
         learnt = fetched(self.q[index])
@@ -92,6 +349,6 @@ def _lane_tables(tables: Tables, variants: Sequence[DqprmSettings]) -> tuple[Lan
             arrays = [np.pad(array, gap, constant_values=filled) for array, gap in zip(arrays, gaps, strict=True)]
         return np.concatenate(arrays)
 
-    common = ("next_cell", "edges", "slip_limit", "start_cell")
+    common = ("next_cell", "edges", "slip_limit", "width")
     arrays: dict[str, Any] = {name: stack(name) for name in LaneTables._fields if name not in common}
     return parts[0]._replace(**arrays), np.array([place[kind] for kind in kinds], np.uint32)

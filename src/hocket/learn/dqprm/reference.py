@@ -6,9 +6,9 @@ The update of q is written in five places, and each has its reason:
   trains in worlds that are not hocket's;
 - `learn` in `kernel` is the same loop over machine states, compiled; it takes machines of any size, and runs on the
   processor and on graphics processors alike;
-- `learn_few` and `learn_many` there update all states of a small machine at once, as one vector, which is most of
-  hocket's speed on a processor;
-- `train` in `cuda_kernel` keeps the q-values of the agent's cell in the registers of a graphics processor's thread;
+- `learn_at_once` there updates all states of a small machine as one vector, which is most of hocket's speed on a
+  processor;
+- `train` in `cuda` keeps the q-values of the agent's cell in the registers of a graphics processor's thread;
 - `straightforward` in `hocket.learn.benchmark` is what one would write with numba and no further thought: what the
   benchmarks compare with.
 """

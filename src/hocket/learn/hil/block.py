@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,27 +20,20 @@ class HilBlock:
     """Agents with options, which learn at once in the team world."""
 
     def __init__(self, tables: Tables, settings: HilSettings, seeds: Sequence[int], threads: int = 1) -> None:
-        options = [_options(tables) for _ in seeds]
         shapes = list_shapes(tables)
         self.meta = np.zeros((len(seeds), *shapes["meta"]), np.float32)
         self.low = np.zeros((len(seeds), *shapes["low"]), np.float32)
-        self.parameters = kernel.HilParameters(
-            np.float32(settings.learning_rate),
-            np.float32(settings.discount),
-            np.float32(1 / settings.temperature),
-            settings.max_episode_steps,
-            settings.bootstrap_past_end,
-        )
-        self.tables = team_tables(tables)
+        self.tables, self.rule = team_tables(tables), settings.rule
         before = np.zeros((len(tables.start), 2), np.int64)
+        options = [kernel.Options(meta, low, *_room(tables)) for meta, low in zip(self.meta, self.low, strict=True)]
         self.trainings = [
-            kernel.HilTraining(meta, low, team_state(tables, seed), chosen, before, np.full(1, -1, np.int64))
-            for meta, low, chosen, seed in zip(self.meta, self.low, options, seeds, strict=True)
+            kernel.HilTraining(team_state(tables, seed), chosen, before, np.full(1, -1, np.int64))
+            for chosen, seed in zip(options, seeds, strict=True)
         ]
 
     def train(self, begin: int, steps: int) -> None:
         for training in self.trainings:
-            require_settled(kernel.train_hierarchically(training, self.tables, self.parameters, begin, steps))
+            require_settled(kernel.train_hierarchically(training, self.tables, self.rule, begin, steps))
 
     def arrays(self, index: int) -> Arrays:
         return {"meta": self.meta[index], "low": self.low[index]}
@@ -50,26 +44,26 @@ class HilPlayer(TeamPlayer):
 
     def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
         super().__init__(tables, temperature, max_episode_steps)
-        self.options = _options(tables)
+        self.options = _room(tables)
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
-        meta, low, how = arrays["meta"], arrays["low"], self.how(seed, greedy)
-        steps = kernel.play_hierarchically(meta, low, self.options, self.world, self.team, how, number, record)
+        how, options = self.how(seed, greedy), kernel.Options(arrays["meta"], arrays["low"], *self.options)
+        steps = kernel.play_hierarchically(options, self.world, self.team, how, number, record)
         require_settled(steps != NEVER_SETTLED)
         return steps
 
 
-def _options(tables: Tables) -> kernel.Options:
-    """Make room for the agents' current options."""
+def _room(tables: Tables) -> tuple[Any, ...]:
+    """List the options, with room for the agents' current ones: all of `kernel.Options` but for what is learnt."""
     check_options(tables)
-    agents = len(tables.start)
-    return kernel.Options(
+    chosen = np.full(len(tables.start), -1, np.int64)
+    return (
         tables.option_target,
         tables.option_bit,
-        np.full(agents, -1, np.int64),
-        np.zeros(agents, np.int64),
-        np.zeros(agents),
-        np.zeros(agents, np.int64),
+        chosen,
+        np.zeros_like(chosen),
+        np.zeros(len(chosen)),
+        np.zeros_like(chosen),
         np.zeros(tables.option_bit.shape[1], np.float32),
     )
 

@@ -14,9 +14,11 @@ from hocket.learn.kernels.primitives import (
     UNIT,
     Bools,
     Floats,
+    Index,
     Ints,
     Shorts,
     first_number,
+    largest,
     second_number,
     sync_draw,
     u64,
@@ -38,7 +40,9 @@ from hocket.learn.kernels.team import (
     reset_team,
     settle,
     team_return,
+    values_at,
 )
+from hocket.learn.settings import LearningRule
 from hocket.learn.testing import Recording
 from hocket.random import CHANCE_BITS
 from hocket.task.grid import STAY
@@ -47,8 +51,10 @@ CHANCE_UNIT = np.float32(2.0**-CHANCE_BITS)
 
 
 class Options(NamedTuple):
-    """The agents' options (see `hocket.task.tables.Tables`) and how each agent's current one is going."""
+    """The agents' options (see `hocket.task.tables.Tables`), their values, and how each agent's current one goes."""
 
+    meta: Floats  # [N, M, O]
+    low: Floats  # [N, S, A, O]
     target: Bools  # [N, O, S]
     bit: Shorts  # [N, O] of memory that makes it available; -1: always; -2: there is no such option
     current: Ints  # [N] -1: none
@@ -61,22 +67,10 @@ class Options(NamedTuple):
 class HilTraining(NamedTuple):
     """A team that learns; all that is needed to go on."""
 
-    meta: Floats  # [N, M, O]
-    low: Floats  # [N, S, A, O]
     team: TeamState  # with the keys of the training streams
     options: Options
     before: Ints  # [N, 2] room for each agent's cell and action
     clock: Ints  # [1] steps of the current episode; -1: not begun
-
-
-class HilParameters(NamedTuple):
-    """Settings of the learning rule."""
-
-    learning_rate: np.float32
-    discount: np.float32
-    beta: np.float32  # inverse temperature
-    max_episode_steps: int  # at most
-    bootstrap_past_end: bool  # options bootstrap at their targets, the meta-policy on completion
 
 
 @inlined
@@ -87,15 +81,13 @@ def is_available(options: Options, agent: int, option: int, memory: int) -> bool
 
 
 @inlined
-def choose_option(
-    meta: Floats, options: Options, agent: int, memory: int, beta: np.float32, greedy: bool, drawn: np.uint64
-) -> int:
+def choose_option(options: Options, agent: int, memory: int, beta: np.float32, greedy: bool, drawn: np.uint64) -> int:
     """Choose among the available options by their values; -1 if there is none.
 
     Of the number that decides the chances in a step, the upper half decides whether the agent slips. The lower half is
     for simulated teammates (`sync_draw`); in the team world they are real, so that it is free to choose the option.
     """
-    weight, best, total = options.weight, np.float32(-1e30), NOTHING
+    meta, weight, best, total = options.meta, options.weight, np.float32(-1e30), NOTHING
     for option in range(meta.shape[2]):
         if is_available(options, agent, option, memory):
             best = max(best, meta[agent, memory, option])
@@ -114,49 +106,46 @@ def choose_option(
 
 
 @inlined
-def begin_options(meta: Floats, options: Options, team: TeamState, beta: np.float32, greedy: bool, time: int) -> None:
+def begin_options(options: Options, team: TeamState, beta: np.float32, greedy: bool, time: int) -> None:
     """Let every agent that has no option choose one."""
     for agent in range(len(team.cell)):
         if options.current[agent] < 0:
             drawn = second_number(team.key[agent], time)
             memory = team.memory[agent]
-            options.current[agent] = choose_option(meta, options, agent, memory, beta, greedy, drawn)
+            options.current[agent] = choose_option(options, agent, memory, beta, greedy, drawn)
             options.chosen_in[agent] = memory
             options.earned[agent] = 0.0
             options.age[agent] = 0
 
 
 @inlined
-def act(low: Floats, options: Options, agent: int, cell: int, beta: np.float32, greedy: bool, drawn: np.uint64) -> int:
+def act(options: Options, agent: int, cell: int, beta: np.float32, greedy: bool, drawn: np.uint64) -> Index:
     """Choose an action by the current option's policy; stay where there is no option."""
     if options.current[agent] < 0:
         return STAY
-    return choose(low, agent, cell, options.current[agent], beta, greedy, drawn)
+    return choose(values_at(options.low, agent, cell, options.current[agent]), beta, greedy, drawn)
 
 
 @inlined
 def learn_options(
-    low: Floats, options: Options, agent: int, cell: int, action: int, end: int, memory: int, parameters: HilParameters
+    options: Options, agent: int, cell: int, action: int, end: int, memory: int, rule: LearningRule
 ) -> None:
     """Update the policies of all options that are available now."""
+    low = options.low
     for option in range(low.shape[3]):
         if is_available(options, agent, option, memory):
             at_target = options.target[agent, option, u64(end)]
             value = UNIT if at_target else NOTHING
-            if not at_target or parameters.bootstrap_past_end:
-                best = low[agent, u64(end), 0, option]
-                for other in range(1, 5):
-                    best = max(best, low[agent, u64(end), other, option])
-                value += parameters.discount * best
+            if not at_target or rule.bootstrap_past_end:
+                value += rule.discount * largest(values_at(low, agent, end, option))
             here = (u64(agent), u64(cell), u64(action), u64(option))
-            low[here] += parameters.learning_rate * (value - low[here])
+            low[here] += rule.learning_rate * (value - low[here])
 
 
 @inlined
-def learn_meta(
-    meta: Floats, options: Options, agent: int, memory: int, bootstrap: bool, parameters: HilParameters
-) -> None:
+def learn_meta(options: Options, agent: int, memory: int, bootstrap: bool, rule: LearningRule) -> None:
     """Update the value of an option that has ended."""
+    meta = options.meta
     best = NOTHING
     is_any = False
     for option in range(meta.shape[2]):
@@ -164,28 +153,26 @@ def learn_meta(
             best, is_any = meta[agent, memory, option], True
     value = np.float32(options.earned[agent])
     if bootstrap:
-        value += np.float32(np.float64(parameters.discount) ** options.age[agent]) * best
+        value += np.float32(np.float64(rule.discount) ** options.age[agent]) * best
     chosen_in, option = options.chosen_in[agent], options.current[agent]
-    meta[agent, chosen_in, option] += parameters.learning_rate * (value - meta[agent, chosen_in, option])
+    meta[agent, chosen_in, option] += rule.learning_rate * (value - meta[agent, chosen_in, option])
 
 
 @kernel
-def train_hierarchically(
-    training: HilTraining, tables: TeamTables, parameters: HilParameters, begin: int, steps: int
-) -> bool:
+def train_hierarchically(training: HilTraining, tables: TeamTables, rule: LearningRule, begin: int, steps: int) -> bool:
     """Train a team of hierarchical learners from step `begin` on; say whether every step has settled."""
-    meta, low, team, options, before, clock = training
+    team, options, before, clock = training
     for time in range(begin, begin + steps):
         if clock[0] < 0:
             reset_team(time, team, tables)
             clock[0] = 0
             for agent in range(len(team.cell)):
                 options.current[agent] = -1
-        begin_options(meta, options, team, parameters.beta, SOFTLY, time)
+        begin_options(options, team, rule.beta, SOFTLY, time)
         ready, earned = np.int64(0), team_return(team, False, tables)
         for agent in range(len(team.cell)):
             key, cell = team.key[agent], team.cell[agent]
-            action = act(low, options, agent, cell, parameters.beta, SOFTLY, first_number(key, time))
+            action = act(options, agent, cell, rule.beta, SOFTLY, first_number(key, time))
             before[agent, 0], before[agent, 1] = cell, action
             ready += move_agent(agent, action, second_number(key, time), team, tables)
         ended = settle(ready, clock[0] + 1, team, tables)
@@ -195,30 +182,23 @@ def train_hierarchically(
         reward = team_return(team, done, tables) - earned
         for agent in range(len(team.cell)):
             memory, end = team.memory[agent], team.cell[agent]
-            learn_options(low, options, agent, before[agent, 0], before[agent, 1], end, memory, parameters)
+            learn_options(options, agent, before[agent, 0], before[agent, 1], end, memory, rule)
             if options.current[agent] >= 0:
                 options.age[agent] += 1
                 if reward != 0.0:
-                    options.earned[agent] += np.float64(parameters.discount) ** options.age[agent] * reward
+                    options.earned[agent] += np.float64(rule.discount) ** options.age[agent] * reward
                 if done or options.target[agent, options.current[agent], end]:
-                    learn_meta(meta, options, agent, memory, not done or parameters.bootstrap_past_end, parameters)
+                    learn_meta(options, agent, memory, not done or rule.bootstrap_past_end, rule)
                     options.current[agent] = -1
         clock[0] += 1
-        if done or clock[0] >= parameters.max_episode_steps:
+        if done or clock[0] >= rule.max_episode_steps:
             clock[0] = -1
     return True
 
 
 @kernel
 def play_hierarchically(
-    meta: Floats,
-    low: Floats,
-    options: Options,
-    tables: TeamTables,
-    team: TeamState,
-    play: PlayParameters,
-    number: int,
-    recording: Recording,
+    options: Options, tables: TeamTables, team: TeamState, play: PlayParameters, number: int, recording: Recording
 ) -> int:
     """Play a test episode; return its steps, FAILED if the task was not done in time, or NEVER_SETTLED."""
     for agent in range(len(team.key)):
@@ -226,11 +206,11 @@ def play_hierarchically(
     if begin_episode(play.seed, number, team, tables):
         return 0
     for time in range(play.most_steps):
-        begin_options(meta, options, team, play.beta, play.greedy, time)
+        begin_options(options, team, play.beta, play.greedy, time)
         ready = np.int64(0)
         for agent in range(len(team.cell)):
             key = team.key[agent]
-            action = act(low, options, agent, team.cell[agent], play.beta, play.greedy, first_number(key, time))
+            action = act(options, agent, team.cell[agent], play.beta, play.greedy, first_number(key, time))
             if time < len(recording.action):
                 recording.action[time, agent] = action
             ready += move_agent(agent, action, second_number(key, time), team, tables)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hocket.lazy import Lazy
-from hocket.learn.devices import DEVICES
 from hocket.learn.learner import Learner, PolicyInput, Shapes
-from hocket.learn.settings import ScheduledSettings, setting
+from hocket.learn.settings import DEVICES, ScheduledSettings, setting
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables
 

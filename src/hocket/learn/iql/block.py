@@ -18,10 +18,7 @@ class IqlBlock:
     def __init__(self, tables: Tables, settings: IqlSettings, seeds: Sequence[int], threads: int = 1) -> None:
         shape = list_shapes(tables)["q"]
         self.q = np.zeros((len(seeds), *shape), np.float32)
-        self.parameters = kernel.IqlParameters(
-            settings.schedule, np.float32(settings.discount), settings.max_episode_steps, settings.bootstrap_past_end
-        )
-        self.tables = team_tables(tables)
+        self.tables, self.rule = team_tables(tables), settings.rule
         before = np.zeros((shape[0], 3), np.int64)
         self.trainings = [
             kernel.IqlTraining(q, team_state(tables, seed), before, np.full(1, -1, np.int64))
@@ -30,7 +27,7 @@ class IqlBlock:
 
     def train(self, begin: int, steps: int) -> None:
         for training in self.trainings:
-            require_settled(kernel.train_independently(training, self.tables, self.parameters, begin, steps))
+            require_settled(kernel.train_independently(training, self.tables, self.rule, begin, steps))
 
     def arrays(self, index: int) -> Arrays:
         return {"q": self.q[index]}

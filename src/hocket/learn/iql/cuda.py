@@ -10,14 +10,14 @@ import numpy as np
 
 from hocket.learn.cuda.block import DeviceJob, TeamBlock
 from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
-from hocket.learn.cuda.episodes import DeviceTeams, make_teams, team_at, team_bytes
-from hocket.learn.cuda.parameters import DeviceParameters, Runs, schedule_at
+from hocket.learn.cuda.episodes import Runs, make_teams, rule_of, team_bytes
 from hocket.learn.episodes import require_settled
 from hocket.learn.iql import LEARNER
-from hocket.learn.iql.kernel import IqlParameters, IqlTraining, train_independently
+from hocket.learn.iql.kernel import IqlTraining, train_independently
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.primitives import Bools, Floats, Index, Ints
-from hocket.learn.kernels.team import TeamTables
+from hocket.learn.kernels.team import TeamState, TeamTables
+from hocket.learn.kernels.vectors import column
 from hocket.learn.learner import Arrays
 from hocket.random import TRAINING, stream_key
 from hocket.task.tables import Tables
@@ -36,40 +36,36 @@ class DeviceIqlTraining(NamedTuple):
 def train_team(
     run: Index,
     trainings: DeviceIqlTraining,
-    teams: DeviceTeams,
+    teams: TeamState,
     tables: TeamTables,
-    parameters: DeviceParameters,
     runs: Runs,
     begin: int,
     steps: int,
 ) -> None:
     """Train a run's team, if there is one, unless a step of it has not settled before."""
     if run < len(trainings.settled) and trainings.settled[run]:
-        chosen, team = runs.variant[run], team_at(teams, run)
-        schedule, limit = schedule_at(parameters, chosen), parameters.max_episode_steps[chosen]
-        own_parameters = IqlParameters(schedule, parameters.discount[chosen], limit, parameters.switch[chosen])
-        training = IqlTraining(trainings.q[run], team, trainings.before[:, :, run], trainings.clock[:, run])
-        trainings.settled[run] = train_independently(training, tables, own_parameters, begin, steps)
+        before, clock = trainings.before[:, :, run], trainings.clock[:, run]
+        training = IqlTraining(trainings.q[run], column(teams, run), before, clock)
+        trainings.settled[run] = train_independently(training, tables, rule_of(runs, run), begin, steps)
 
 
 @device_kernel
 def train_independent_teams(
     trainings: DeviceIqlTraining,
-    teams: DeviceTeams,  # one for each run
+    teams: TeamState,  # one for each run
     tables: TeamTables,
-    parameters: DeviceParameters,
     runs: Runs,
     begin: int,
     steps: int,
 ) -> None:
     """Train teams of independent learners from step `begin` on."""
-    train_team(cuda.grid(1), trainings, teams, tables, parameters, runs, begin, steps)
+    train_team(cuda.grid(1), trainings, teams, tables, runs, begin, steps)
 
 
 class IqlDeviceBlock(TeamBlock):
     """Teams of independent learners."""
 
-    switch, by_memory = "bootstrap_past_end", True
+    by_memory = True
 
     def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
         super().__init__(tables, jobs)
@@ -77,8 +73,8 @@ class IqlDeviceBlock(TeamBlock):
         self.q = zeros((count, *shape))
         index, seeds = np.arange(agents, dtype=np.uint64)[:, None], self.seeds.astype(np.uint64)[None]
         keys = stream_key(TRAINING, np.repeat(seeds, agents, axis=0), np.repeat(index, count, axis=1))
-        nobody = placed(np.full((agents, count), -1, np.int64))
-        self.training = make_teams(tables, count)._replace(key=placed(keys), following=nobody)
+        nobody, teams = placed(np.full((agents, count), -1, np.int64)), make_teams(tables, count)
+        self.training = teams._replace(key=placed(keys), room=teams.room._replace(following=nobody))
         clock, settled = np.full((1, count), -1, np.int64), np.ones(count, np.bool_)
         self.trainings = DeviceIqlTraining(self.q, zeros((agents, 3, count), np.int64), placed(clock), placed(settled))
 
@@ -88,7 +84,7 @@ class IqlDeviceBlock(TeamBlock):
         return 4 * prod(shape) + team_bytes(tables) + 24 * agents + 64
 
     def train(self, begin: int, steps: int) -> None:
-        about = (self.world, self.parameters, self.runs, begin, steps)
+        about = (self.world, self.runs, begin, steps)
         launch(train_independent_teams, len(self.seeds), self.trainings, self.training, *about)
         require_settled(bool(fetched(self.trainings.settled).all()))
 

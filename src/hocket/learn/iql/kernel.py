@@ -6,15 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hocket.learn.kernels.compiler import inlined, kernel
+from hocket.learn.kernels.compiler import kernel
 from hocket.learn.kernels.primitives import (
-    SOFTLY,
     Floats,
     Ints,
     beta_at,
     first_number,
+    largest,
     rate_at,
     second_number,
+    softmax_action,
     u64,
 )
 from hocket.learn.kernels.team import (
@@ -22,13 +23,13 @@ from hocket.learn.kernels.team import (
     ENDLESS,
     TeamState,
     TeamTables,
-    choose,
     move_agent,
     reset_team,
     settle,
     team_return,
+    values_at,
 )
-from hocket.learn.settings import Schedule
+from hocket.learn.settings import LearningRule
 
 
 class IqlTraining(NamedTuple):
@@ -40,40 +41,20 @@ class IqlTraining(NamedTuple):
     clock: Ints  # [1] steps of the current episode; -1: not begun
 
 
-class IqlParameters(NamedTuple):
-    """Settings of the learning rule."""
-
-    schedule: Schedule
-    discount: np.float32
-    max_episode_steps: int  # at most
-    bootstrap_past_end: bool  # also on the step that completes the task
-
-
-@inlined
-def best_value(q: Floats, agent: int, cell: int, memory: int) -> np.float32:
-    """Return the value of an agent's best action."""
-    who, where, what = u64(agent), u64(cell), u64(memory)
-    left = max(q[who, where, u64(0), what], q[who, where, u64(1), what])
-    right = max(q[who, where, u64(2), what], q[who, where, u64(3), what])
-    return max(max(left, right), q[who, where, u64(4), what])
-
-
 @kernel
-def train_independently(
-    training: IqlTraining, tables: TeamTables, parameters: IqlParameters, begin: int, steps: int
-) -> bool:
+def train_independently(training: IqlTraining, tables: TeamTables, rule: LearningRule, begin: int, steps: int) -> bool:
     """Train a team of independent learners from step `begin` on; say whether every step has settled."""
     q, team, before, clock = training
     for time in range(begin, begin + steps):
         if clock[0] < 0:
             reset_team(time, team, tables)
             clock[0] = 0
-        alpha, beta = rate_at(parameters.schedule, time), beta_at(parameters.schedule, time)
+        alpha, beta = rate_at(rule, time), beta_at(rule, time)
         earned = team_return(team, False, tables)
         ready = np.int64(0)
         for agent in range(len(team.cell)):
             cell, memory, key = team.cell[agent], team.memory[agent], team.key[agent]
-            action = choose(q, agent, cell, memory, beta, SOFTLY, first_number(key, time))
+            action = softmax_action(values_at(q, agent, cell, memory), beta, first_number(key, time))
             before[agent, 0], before[agent, 1], before[agent, 2] = cell, memory, action
             ready += move_agent(agent, action, second_number(key, time), team, tables)
         ended = settle(ready, clock[0] + 1, team, tables)
@@ -83,11 +64,11 @@ def train_independently(
         reward = np.float32(team_return(team, done, tables) - earned)
         for agent in range(len(team.cell)):
             target = reward
-            if not done or parameters.bootstrap_past_end:
-                target += parameters.discount * best_value(q, agent, team.cell[agent], team.memory[agent])
+            if not done or rule.bootstrap_past_end:
+                target += rule.discount * largest(values_at(q, agent, team.cell[agent], team.memory[agent]))
             cell, memory, action = u64(before[agent, 0]), u64(before[agent, 1]), u64(before[agent, 2])
             q[agent, cell, action, memory] += alpha * (target - q[agent, cell, action, memory])
         clock[0] += 1
-        if done or clock[0] >= parameters.max_episode_steps:
+        if done or clock[0] >= rule.max_episode_steps:
             clock[0] = -1
     return True

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from hocket import random
 from hocket.learn.iql import IqlSettings
-from hocket.learn.reference import Rows, SteppedTeam, TaskTeam, f32, softmax
+from hocket.learn.reference import Rows, SteppedTeam, TaskTeam, f32, rates, softmax
 from hocket.task.task import Task
 
 
@@ -30,11 +30,9 @@ class IqlTeam:
 
     def train(self, t: int) -> None:
         """Act in training step t, and update everyone's q."""
-        settings, (alpha, alpha_decay, beta, beta_growth) = self.settings, self.settings.schedule
-        alpha, gamma = alpha / (f32(1) + alpha_decay * f32(t)), f32(settings.discount)
-        beta = beta * (f32(1) + beta_growth * f32(t))
+        settings, gamma, (alpha, beta) = self.settings, f32(self.settings.discount), rates(self.settings, t)
         before, each = self.seen, zip(self.rows, self.seen, self.keys, strict=True)
-        actions = [softmax(q[s][:, m], float(beta), random.action_draw(key, t)) for q, (s, m), key in each]
+        actions = [softmax(q[s][:, m], beta, random.action_draw(key, t)) for q, (s, m), key in each]
         self.seen, reward, is_end, is_over = self.world.step(actions)
         for q, (s, m), a, (s_next, m_next) in zip(self.rows, before, actions, self.seen, strict=True):
             target = f32(reward)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from hocket import random
 from hocket.learn.kernels.compiler import inlined
-from hocket.learn.kernels.vectors import converted, reinterpreted
-from hocket.learn.settings import Schedule
+from hocket.learn.kernels.vectors import converted, counted, load, reinterpreted
+from hocket.learn.settings import LearningRule
 
 Floats = NDArray[np.float32]
 Shorts = NDArray[np.int16]
@@ -23,6 +23,7 @@ Words = NDArray[np.uint32]
 Index = Any  # a whole number; numba finds out of which type
 Numbers = Any  # a number, or a vector of them
 LANES = 16  # agents whose actions are chosen at once
+SIDE_BY_SIDE = (0,) * LANES  # a tuple, whose length compiled functions know
 Edges = tuple[int, ...]  # one number, or two where tasks have edges: kernels are compiled for either, and free without
 
 u64: Any = np.uint64  # an index of this type is never taken for one from the end, which would cost time
@@ -89,102 +90,79 @@ def start_cell(drawn_from: Index, step: int, first: Index, count: Index, cells: 
 
 
 @inlined
-def rate_at(schedule: Schedule, time: int) -> np.float32:
+def rate_at(rule: LearningRule, time: int) -> np.float32:
     """Compute the learning rate at a step of training."""
-    return schedule.learning_rate / (UNIT + schedule.learning_rate_decay * np.float32(time))
+    return rule.learning_rate / (UNIT + rule.learning_rate_decay * np.float32(time))
 
 
 @inlined
-def beta_at(schedule: Schedule, time: int) -> np.float32:
+def beta_at(rule: LearningRule, time: int) -> np.float32:
     """Compute the inverse temperature at a step of training."""
-    return schedule.beta * (UNIT + schedule.beta_growth * np.float32(time))
+    return rule.beta * (UNIT + rule.beta_growth * np.float32(time))
 
 
 @inlined
-def exponential(x: np.float32) -> np.float32:
+def exponential(x: Numbers) -> Numbers:
     """Compute exp(x) for x <= 0 to single precision; nothing smaller than 2^-126."""
     scaled = max(LEAST, x * LOG2_E)  # in this order NaN becomes LEAST, too
-    whole = np.int32(scaled - HALF)
-    f = scaled - np.float32(whole)
-    power = UNIT + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
-    return np.float32(power * np.int32((whole + BIAS) << EXPONENT_SHIFT).view(np.float32))
-
-
-@inlined
-def soft_weights(values: Numbers, best: Numbers, beta: np.float32) -> Numbers:
-    """Compute exp(beta * (value - best)) for a vector of values, with the same bits as `exponential`."""
-    scaled = max(LEAST, beta * (values - best) * LOG2_E)
     whole = converted(scaled - HALF, np.int32)
     f = scaled - converted(whole, np.float32)
     power = UNIT + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
-    return power * reinterpreted((whole + BIAS) << EXPONENT_SHIFT, np.float32)
+    return power * reinterpreted(converted((whole + BIAS) << EXPONENT_SHIFT, np.int32), np.float32)
 
 
 @inlined
-def softmax_action(
-    q0: np.float32, q1: np.float32, q2: np.float32, q3: np.float32, q4: np.float32, beta: np.float32, drawn: np.uint64
-) -> int:
-    """Choose one of five actions with chances proportional to exp(beta * q)."""
-    best = max(max(max(q0, q1), max(q2, q3)), q4)
-    w0 = exponential(beta * (q0 - best))
-    w1 = w0 + exponential(beta * (q1 - best))
-    w2 = w1 + exponential(beta * (q2 - best))
-    w3 = w2 + exponential(beta * (q3 - best))
-    w4 = w3 + exponential(beta * (q4 - best))
-    mark = np.float32(np.int64(drawn >> ACTION_SHIFT)) * ACTION_UNIT * w4
-    return int(mark >= w0) + int(mark >= w1) + int(mark >= w2) + int(mark >= w3)
+def load_rows(array: Floats, first: Index, step: Index, width: tuple[int, ...]) -> Numbers:
+    """Read a vector for each of five actions, from a place on, that far from each other."""
+    return (
+        load(array, first, width),
+        load(array, first + step, width),
+        load(array, first + u64(2) * step, width),
+        load(array, first + u64(3) * step, width),
+        load(array, first + u64(4) * step, width),
+    )
 
 
 @inlined
-def softmax_actions(
-    q0: Numbers, q1: Numbers, q2: Numbers, q3: Numbers, q4: Numbers, beta: np.float32, drawn: Numbers
-) -> Numbers:
-    """Choose as `softmax_action` does, for a vector of agents."""
-    best = max(max(max(q0, q1), max(q2, q3)), q4)
-    w0 = soft_weights(q0, best, beta)
-    w1 = w0 + soft_weights(q1, best, beta)
-    w2 = w1 + soft_weights(q2, best, beta)
-    w3 = w2 + soft_weights(q3, best, beta)
-    w4 = w3 + soft_weights(q4, best, beta)
-    mark = converted(converted(drawn >> ACTION_SHIFT, np.int32), np.float32) * ACTION_UNIT * w4
-    action = converted(mark >= w0, np.uint32) + converted(mark >= w1, np.uint32)
-    return action + converted(mark >= w2, np.uint32) + converted(mark >= w3, np.uint32)
+def largest(values: Numbers) -> Numbers:
+    """Return the largest of the values of five actions."""
+    return max(max(max(values[0], values[1]), max(values[2], values[3])), values[4])
 
 
 @inlined
-def greedy_action(
-    q0: np.float32, q1: np.float32, q2: np.float32, q3: np.float32, q4: np.float32, drawn: np.uint64
-) -> int:
+def softmax_action(values: Numbers, beta: np.float32, drawn: Numbers) -> Numbers:
+    """Choose one of five actions with chances proportional to exp(beta * value)."""
+    best = largest(values)
+    w0 = exponential(beta * (values[0] - best))
+    w1 = w0 + exponential(beta * (values[1] - best))
+    w2 = w1 + exponential(beta * (values[2] - best))
+    w3 = w2 + exponential(beta * (values[3] - best))
+    w4 = w3 + exponential(beta * (values[4] - best))
+    mark = drawn_part(drawn) * w4
+    return counted(mark >= w0) + counted(mark >= w1) + counted(mark >= w2) + counted(mark >= w3)
+
+
+@inlined
+def greedy_action(values: Numbers, drawn: Numbers) -> Numbers:
     """Choose evenly among the best of five actions."""
-    best = max(max(max(q0, q1), max(q2, q3)), q4)
-    n0 = int(q0 == best)
-    n1 = n0 + int(q1 == best)
-    n2 = n1 + int(q2 == best)
-    n3 = n2 + int(q3 == best)
-    n4 = n3 + int(q4 == best)
-    mark = np.float32(np.int64(drawn >> ACTION_SHIFT)) * ACTION_UNIT * np.float32(n4)
-    return int(mark >= n0) + int(mark >= n1) + int(mark >= n2) + int(mark >= n3)
+    best = largest(values)
+    n0 = converted(values[0] == best, np.float32)
+    n1 = n0 + converted(values[1] == best, np.float32)
+    n2 = n1 + converted(values[2] == best, np.float32)
+    n3 = n2 + converted(values[3] == best, np.float32)
+    n4 = n3 + converted(values[4] == best, np.float32)
+    mark = drawn_part(drawn) * n4
+    return counted(mark >= n0) + counted(mark >= n1) + counted(mark >= n2) + counted(mark >= n3)
 
 
 @inlined
-def greedy_actions(q0: Numbers, q1: Numbers, q2: Numbers, q3: Numbers, q4: Numbers, drawn: Numbers) -> Numbers:
-    """Choose as `greedy_action` does, for a vector of agents."""
-    best = max(max(max(q0, q1), max(q2, q3)), q4)
-    n0 = converted(q0 == best, np.int32)
-    n1 = n0 + converted(q1 == best, np.int32)
-    n2 = n1 + converted(q2 == best, np.int32)
-    n3 = n2 + converted(q3 == best, np.int32)
-    n4 = n3 + converted(q4 == best, np.int32)
-    drawn_part = converted(converted(drawn >> ACTION_SHIFT, np.int32), np.float32) * ACTION_UNIT
-    mark = drawn_part * converted(n4, np.float32)
-    action = converted(mark >= converted(n0, np.float32), np.uint32)
-    action = action + converted(mark >= converted(n1, np.float32), np.uint32)
-    action = action + converted(mark >= converted(n2, np.float32), np.uint32)
-    return action + converted(mark >= converted(n3, np.float32), np.uint32)
+def drawn_part(drawn: Numbers) -> Numbers:
+    """Turn a random number into one from [0, 1)."""
+    return converted(converted(drawn >> ACTION_SHIFT, np.int32), np.float32) * ACTION_UNIT
 
 
 @inlined
-def weight_of(value: np.float32, best: np.float32, beta: np.float32, greedy: bool) -> np.float32:
+def weight_of(value: np.float32, best: np.float32, beta: np.float32, greedy: bool) -> Numbers:
     """Weigh a choice by its value: exp(beta * value), or only the best where the choice is greedy."""
     if greedy:
         return UNIT if value == best else NOTHING
@@ -192,17 +170,10 @@ def weight_of(value: np.float32, best: np.float32, beta: np.float32, greedy: boo
 
 
 @inlined
-def slip_outcome(drawn: np.uint64, limit: int) -> int:
+def slip_outcome(drawn: Numbers, limit: int) -> Numbers:
     """Choose the outcome of a move, as `hocket.task.grid.slip_outcome` does: 0 as intended, 1 or 2 astray."""
-    slip = np.int64(drawn >> CHANCE_SHIFT)
-    return int(slip < limit) + int(slip < limit // 2)
-
-
-@inlined
-def slip_outcomes(drawn: Numbers, limit: int) -> Numbers:
-    """Choose as `slip_outcome` does, for a vector of agents."""
     slip = converted(drawn >> CHANCE_SHIFT, np.uint32)
-    return converted(slip < np.uint32(limit), np.uint32) + converted(slip < np.uint32(limit // 2), np.uint32)
+    return counted(slip < np.uint32(limit)) + counted(slip < np.uint32(limit // 2))
 
 
 @inlined

@@ -14,6 +14,7 @@ from hocket.learn.kernels.primitives import (
     Floats,
     Index,
     Ints,
+    Numbers,
     Shorts,
     Whole,
     greedy_action,
@@ -63,21 +64,30 @@ class TeamTables(NamedTuple):
     has_rewards: bool  # other than 1 for completing the task
 
 
+class TeamRoom(NamedTuple):
+    """Room for what a team works out within a step."""
+
+    kind: Ints  # [N] of the agents' steps
+    following: Ints  # [N] the next states of the agents' machines; -1 between rounds
+    tally: Ints  # [E] how many propose an event; negative where it is spent; zero between steps
+    before: Ints  # [N] where agents with bodies came from
+    claim: Ints  # [S] who goes to a cell, if agents have bodies; zero between steps
+
+
 class TeamState(NamedTuple):
-    """Where a team is; owned by the caller and used again for every episode."""
+    """Where a team is; owned by the caller and used again for every episode.
+
+    Many teams are one of these with an axis more: the first, where they share the room, or else the last.
+    """
 
     cell: Ints  # [N]
-    kind: Ints  # [N] of the last step
     state: Ints  # [N] of the agents' machines
     memory: Ints  # [N] bits
-    following: Ints  # [N] room for the next states of the agents' machines; -1 between rounds
-    tally: Ints  # [E] how many propose an event; negative where it is spent; zero between steps
     key: NDArray[np.uint64]  # [N] of the streams of random numbers
     finish: Ints  # [N] when the agent's machine was first final, in steps; -1: never
     event_time: Ints  # [E] when the event first happened, in steps; -1: never
-    before: Ints  # [N] room for where agents with bodies came from
-    claim: Ints  # [S] room for who goes to a cell, if agents have bodies; zero between steps
     earned: NDArray[np.float64]  # [N] what the agent's machine has paid in the episode, where a task has rewards
+    room: TeamRoom
 
 
 class PlayParameters(NamedTuple):
@@ -129,7 +139,7 @@ def enter(agent: Index, cell: Index, team: TeamState, tables: TeamTables) -> Ind
     before = team.cell[agent]
     team.cell[agent] = cell
     if tables.body_rule != NO_BODIES:
-        team.before[agent] = before
+        team.room.before[agent] = before
         return np.int64(0)
     note_kind(agent, before, team, tables)
     return propose(agent, team, tables)
@@ -140,7 +150,7 @@ def note_kind(agent: Index, before: Index, team: TeamState, tables: TeamTables) 
     """Note of which kind an agent's step was."""
     index = u64(agent)
     offset = u64(tables.offset[index, u64(before)]) if len(tables.edges) > 1 else u64(0)
-    team.kind[index] = tables.kind[index, offset + u64(team.cell[index])]
+    team.room.kind[index] = tables.kind[index, offset + u64(team.cell[index])]
 
 
 @inlined
@@ -212,49 +222,49 @@ def hold_apart(rule: int, unit: NDArray[np.int32], before: Ints, cell: Ints, hel
 @inlined
 def propose(agent: int, team: TeamState, tables: TeamTables) -> Index:
     """Count an agent among those that propose its events; return how many of them everyone proposes now."""
-    kind = u64(team.kind[agent])
+    kind = u64(team.room.kind[agent])
     ready = np.int64(0)
     for slot in range(u64(tables.event.shape[3])):
         proposed = tables.event[u64(agent), u64(team.state[agent]), kind, slot]
         if proposed < 0:
             break
         event = u64(proposed)
-        team.tally[event] += 1
-        ready += int(team.tally[event] == tables.knowers[event])
+        team.room.tally[event] += 1
+        ready += int(team.room.tally[event] == tables.knowers[event])
     return ready
 
 
 @inlined
 def withdraw(agent: int, team: TeamState, tables: TeamTables) -> None:
     """Take back what an agent has proposed."""
-    kind = u64(team.kind[agent])
+    kind = u64(team.room.kind[agent])
     for slot in range(u64(tables.event.shape[3])):
         proposed = tables.event[u64(agent), u64(team.state[agent]), kind, slot]
         if proposed < 0:
             break
         event = u64(proposed)
-        team.tally[event] = min(team.tally[event], np.int64(0))
+        team.room.tally[event] = min(team.room.tally[event], np.int64(0))
 
 
 @inlined
 def settle(ready: Index, time: int, team: TeamState, tables: TeamTables) -> int:
     """Let events happen in rounds until nothing more can, so many being ready; return DONE, GOING or ENDLESS."""
     if tables.body_rule != NO_BODIES:
-        hold_apart(tables.body_rule, tables.body, team.before, team.cell, team.following, team.claim)
+        hold_apart(tables.body_rule, tables.body, team.room.before, team.cell, team.room.following, team.room.claim)
         for agent in range(len(team.cell)):
-            note_kind(agent, team.before[agent], team, tables)
+            note_kind(agent, team.room.before[agent], team, tables)
             ready += propose(agent, team, tables)
     rounds = 0
     while ready > 0 and rounds < tables.most_rounds:
-        for event in range(len(team.tally)):
-            if team.tally[event] == tables.knowers[event] and tables.knowers[event] > 0:
+        for event in range(len(team.room.tally)):
+            if team.room.tally[event] == tables.knowers[event] and tables.knowers[event] > 0:
                 _happen(event, time, team, tables)
         for agent in range(len(team.cell)):
             withdraw(agent, team, tables)
         ready = np.int64(0)
         for agent in range(len(team.cell)):
-            if team.following[agent] >= 0:
-                team.state[agent], team.following[agent] = team.following[agent], np.int64(-1)
+            if team.room.following[agent] >= 0:
+                team.state[agent], team.room.following[agent] = team.room.following[agent], np.int64(-1)
             ready += propose(agent, team, tables)
         rounds += 1
     done = True
@@ -265,8 +275,8 @@ def settle(ready: Index, time: int, team: TeamState, tables: TeamTables) -> int:
         if is_final and team.finish[agent] < 0:
             team.finish[agent] = time
     if len(tables.edges) > 1 and rounds > 0:
-        for event in range(len(team.tally)):
-            team.tally[event] = 0
+        for event in range(len(team.room.tally)):
+            team.room.tally[event] = 0
     return ENDLESS if ready > 0 else int(done)
 
 
@@ -275,18 +285,18 @@ def _happen(event: int, time: int, team: TeamState, tables: TeamTables) -> None:
     """Let an event happen, unless an agent that knows it has taken part in one of this round."""
     begin, end = tables.first_knower[event], tables.first_knower[event + 1]
     for place in range(begin, end):
-        if team.following[u64(tables.knower[place])] >= 0:
+        if team.room.following[u64(tables.knower[place])] >= 0:
             return
     for place in range(begin, end):
         agent = u64(tables.knower[place])
-        state, kind = u64(team.state[agent]), u64(team.kind[agent])
+        state, kind = u64(team.state[agent]), u64(team.room.kind[agent])
         for slot in range(u64(tables.event.shape[3])):
             if tables.event[agent, state, kind, slot] == event:
-                team.following[agent] = tables.next_state[agent, state, kind, slot]
+                team.room.following[agent] = tables.next_state[agent, state, kind, slot]
                 if tables.has_rewards:
                     team.earned[agent] += tables.reward[agent, state, kind, slot]
     if len(tables.edges) > 1 and tables.is_edge[event]:
-        team.tally[event] = SPENT
+        team.room.tally[event] = SPENT
     if team.event_time[event] < 0:
         team.event_time[event] = time
     for place in range(tables.first_memory[event], tables.first_memory[event + 1]):
@@ -305,14 +315,22 @@ def team_return(team: TeamState, done: bool, tables: TeamTables) -> float:
 
 
 @inlined
-def choose(q: Floats, agent: int, cell: int, observed: int, beta: np.float32, greedy: bool, drawn: np.uint64) -> int:
-    """Choose an action by an agent's q-function."""
+def values_at(q: Floats, agent: Index, cell: Index, observed: Index) -> Numbers:
+    """Look up what an agent's five actions are worth."""
     who, where, what = u64(agent), u64(cell), u64(observed)
-    q0, q1, q2 = q[who, where, u64(0), what], q[who, where, u64(1), what], q[who, where, u64(2), what]
-    q3, q4 = q[who, where, u64(3), what], q[who, where, u64(4), what]
-    if greedy:
-        return greedy_action(q0, q1, q2, q3, q4, drawn)
-    return softmax_action(q0, q1, q2, q3, q4, beta, drawn)
+    return (
+        q[who, where, u64(0), what],
+        q[who, where, u64(1), what],
+        q[who, where, u64(2), what],
+        q[who, where, u64(3), what],
+        q[who, where, u64(4), what],
+    )
+
+
+@inlined
+def choose(values: Numbers, beta: np.float32, greedy: bool, drawn: Numbers) -> Numbers:
+    """Choose an action by what all five are worth."""
+    return greedy_action(values, drawn) if greedy else softmax_action(values, beta, drawn)
 
 
 @inlined

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import (
     LANES,
+    SIDE_BY_SIDE,
     Bools,
     Floats,
     Index,
@@ -21,10 +22,9 @@ from hocket.learn.kernels.primitives import (
     Shorts,
     Words,
     first_number,
-    greedy_actions,
+    load_rows,
     second_number,
-    slip_outcomes,
-    softmax_actions,
+    slip_outcome,
     u64,
 )
 from hocket.learn.kernels.team import (
@@ -38,12 +38,13 @@ from hocket.learn.kernels.team import (
     TeamTables,
     arrive,
     begin_episode,
+    choose,
     move_agent,
     record_step,
     settle,
     team_return,
 )
-from hocket.learn.kernels.vectors import load, store
+from hocket.learn.kernels.vectors import load, row, store
 from hocket.learn.testing import Recording
 
 ZERO, ONE, ACTIONS = u64(0), u64(1), u64(5)
@@ -52,56 +53,15 @@ ZERO, ONE, ACTIONS = u64(0), u64(1), u64(5)
 class Teams(NamedTuple):
     """Copies of a team, and which episodes they play."""
 
-    cell: Ints  # [copies, N]
-    state: Ints  # [copies, N] of the agents' machines
-    memory: Ints  # [copies, N] bits
-    key: NDArray[np.uint64]  # [copies, N] of the streams of random numbers
-    finish: Ints  # [copies, N] when the agent's machine was first final, in steps; -1: never
-    event_time: Ints  # [copies, E] when the event first happened, in steps; -1: never
-    earned: NDArray[np.float64]  # [copies, N] what the agent's machine has paid, where a task has rewards
     seed: Any  # [copies] of np.uint64
     number: Any  # [copies] of np.uint64: of the episode, among those of the seed
-
-
-def make_teams(copies: int, agents: int, events: int) -> Teams:
-    """Make room for so many copies."""
-    shape = (copies, agents)
-    return Teams(
-        cell=np.zeros(shape, np.int64),
-        state=np.zeros(shape, np.int64),
-        memory=np.zeros(shape, np.int64),
-        key=np.zeros(shape, np.uint64),
-        finish=np.zeros(shape, np.int64),
-        event_time=np.full((copies, events), -1, np.int64),
-        earned=np.zeros(shape),
-        seed=np.zeros(copies, np.uint64),
-        number=np.zeros(copies, np.uint64),
-    )
+    copies: TeamState  # [copies, ...] which share the room
 
 
 @inlined
-def team_of(copy: Index, teams: Teams, workspace: TeamState) -> TeamState:
-    """Show one copy as a team, with room for what it needs within a step."""
-    return TeamState(
-        teams.cell[copy],
-        workspace.kind,
-        teams.state[copy],
-        teams.memory[copy],
-        workspace.following,
-        workspace.tally,
-        teams.key[copy],
-        teams.finish[copy],
-        teams.event_time[copy],
-        workspace.before,
-        workspace.claim,
-        teams.earned[copy],
-    )
-
-
-@inlined
-def begin(copy: Index, teams: Teams, workspace: TeamState, tables: TeamTables) -> bool:
+def begin(copy: Index, teams: Teams, tables: TeamTables) -> bool:
     """Begin the episode that a copy's seed and number say; say whether the task is done already."""
-    return begin_episode(teams.seed[copy], teams.number[copy], team_of(copy, teams, workspace), tables)
+    return begin_episode(teams.seed[copy], teams.number[copy], row(teams.copies, copy), tables)
 
 
 # Test episodes.
@@ -144,15 +104,10 @@ def make_choices(copies: int, agents: int) -> Choices:
 @inlined
 def choose_together(first: Index, time: int, play: PlayParameters, choices: Choices, slip_limit: int) -> None:
     """Choose for the agents in `choices.value`, and write it down from a place on."""
-    q0, q1 = load(choices.value, ZERO, LANES), load(choices.value, u64(LANES), LANES)
-    q2, q3 = load(choices.value, u64(2 * LANES), LANES), load(choices.value, u64(3 * LANES), LANES)
-    q4, keys = load(choices.value, u64(4 * LANES), LANES), load(choices.key, ZERO, LANES)
-    drawn = first_number(keys, time)
-    if play.greedy:
-        store(choices.action, first, greedy_actions(q0, q1, q2, q3, q4, drawn))
-    else:
-        store(choices.action, first, softmax_actions(q0, q1, q2, q3, q4, play.beta, drawn))
-    store(choices.outcome, first, slip_outcomes(second_number(keys, time), slip_limit))
+    keys = load(choices.key, ZERO, LANES)
+    values = load_rows(choices.value, ZERO, u64(LANES), SIDE_BY_SIDE)
+    store(choices.action, first, choose(values, play.beta, play.greedy, first_number(keys, time)))
+    store(choices.outcome, first, slip_outcome(second_number(keys, time), slip_limit))
 
 
 @inlined
@@ -160,16 +115,17 @@ def choose_for_all(
     learnt: Learnt, going: Index, time: int, play: PlayParameters, teams: Teams, choices: Choices, slip_limit: int
 ) -> None:
     """Choose for every agent of the copies that are going."""
-    agents, place, agent, first = u64(teams.cell.shape[1]), ZERO, ZERO, ZERO
+    team = teams.copies
+    agents, place, agent, first = u64(team.cell.shape[1]), ZERO, ZERO, ZERO
     while place < going:
         count = ZERO
         while count < u64(LANES) and place < going:
             copy = choices.going[place]
-            observed = u64(teams.memory[copy, agent] if learnt.by_memory else teams.state[copy, agent])
-            cell, which = u64(teams.cell[copy, agent]), choices.policy[copy]
+            observed = u64(team.memory[copy, agent] if learnt.by_memory else team.state[copy, agent])
+            cell, which = u64(team.cell[copy, agent]), choices.policy[copy]
             for action in range(ACTIONS):
                 choices.value[action, count] = learnt.q[which, agent, cell, action, observed]
-            choices.key[count] = teams.key[copy, agent]
+            choices.key[count] = team.key[copy, agent]
             count += ONE
             agent += ONE
             if agent == agents:
@@ -186,20 +142,19 @@ def play_teams(
     place_in_span: int,
     tables: TeamTables,
     teams: Teams,
-    workspace: TeamState,
     choices: Choices,
     play: PlayParameters,  # with any seed
     recording: Recording,  # of the first in the span
     steps: Ints,  # [copies] out: steps, FAILED if the task was not done in time, or NEVER_SETTLED
 ) -> None:
     """Play episodes of a span, from a place on; of each copy one."""
-    agents, going = u64(teams.cell.shape[1]), ZERO
+    agents, going = u64(teams.copies.cell.shape[1]), ZERO
     for copy in range(u64(len(steps))):
         position = u64(place_in_span) + copy
         choices.policy[copy] = position // u64(span.each)
         teams.seed[copy] = span.seeds[choices.policy[copy]]
         teams.number[copy] = u64(span.first) + position % u64(span.each)
-        if begin(copy, teams, workspace, tables):
+        if begin(copy, teams, tables):
             steps[copy] = 0
         else:
             steps[copy], choices.going[going] = FAILED, copy
@@ -209,7 +164,7 @@ def play_teams(
         left = ZERO
         for place in range(going):
             copy, ready = choices.going[place], np.int64(0)
-            team, is_first = team_of(copy, teams, workspace), copy == ZERO and place_in_span == 0
+            team, is_first = row(teams.copies, copy), copy == ZERO and place_in_span == 0
             for agent in range(agents):
                 action, outcome = choices.action[place * agents + agent], choices.outcome[place * agents + agent]
                 if is_first and time < len(recording.action):
@@ -247,10 +202,10 @@ class Earned(NamedTuple):
 
 
 @kernel
-def begin_teams(teams: Teams, clock: Clock, workspace: TeamState, tables: TeamTables) -> None:
+def begin_teams(teams: Teams, clock: Clock, tables: TeamTables) -> None:
     """Begin an episode of every copy."""
     for copy in range(u64(len(clock.time))):
-        begin(copy, teams, workspace, tables)
+        begin(copy, teams, tables)
         clock.time[copy], clock.is_over[copy] = 0, False
 
 
@@ -259,7 +214,6 @@ def step_teams(
     actions: Shorts,  # [copies, N]
     teams: Teams,
     clock: Clock,
-    workspace: TeamState,
     tables: TeamTables,
     max_episode_steps: int,
     earned: Earned,
@@ -273,10 +227,10 @@ def step_teams(
         earned.reward[copy], earned.terminated[copy], earned.truncated[copy] = 0.0, False, False
         if clock.is_over[copy]:
             teams.number[copy] += ONE
-            begin(copy, teams, workspace, tables)
+            begin(copy, teams, tables)
             clock.time[copy], clock.is_over[copy] = 0, False
             continue
-        team, time = team_of(copy, teams, workspace), clock.time[copy]
+        team, time = row(teams.copies, copy), clock.time[copy]
         for event in range(len(team.event_time)):
             team.event_time[event] = -1
         was_done, ready = True, np.int64(0)

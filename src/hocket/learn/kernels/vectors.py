@@ -139,7 +139,7 @@ def emitted(function: Callable[..., Code]) -> Callable[..., Code]:
 
 
 def _load(array: Kind, width: Kind, align: int) -> Code:
-    vector = Vector(array.dtype, width.literal_value)
+    vector = Vector(array.dtype, width.count if isinstance(width, types.UniTuple) else width.literal_value)
 
     def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
         at = _pointer(context, builder, array, values[0], values[1], context.get_value_type(vector))
@@ -159,7 +159,7 @@ def _store(array: Kind, value: Kind, align: int) -> Code:
 
 @emitted
 def load(_: Code, array: Kind, start: Kind, width: Kind) -> Code:
-    """Read so many numbers of an array, flattened, from a place on."""
+    """Read so many numbers of an array, flattened, from a place on: a constant, or as many as a tuple has."""
     return _load(array, width, array.dtype.bitwidth // 8)
 
 
@@ -248,30 +248,90 @@ def _pick(builder: Code, vector: Vector, numbers: Code, place: Code) -> Code:
 
 
 @emitted
-def converted(_: Code, vector: Kind, kind: Kind) -> Code:
-    """Convert numbers to another type, towards zero; truth values to 0 and 1."""
-    result = vector.of(kind.instance_type)
+def converted(_: Code, numbers: Kind, kind: Kind) -> Code:
+    """Convert numbers to another type, towards zero; truth values to 0 and 1. A scalar becomes a scalar."""
+    scalar = kind.instance_type
+    result = numbers.of(scalar) if isinstance(numbers, Vector) else scalar
 
     def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
+        if result == scalar:
+            return context.cast(builder, values[0], numbers, scalar)
         goal = context.get_value_type(result)
-        if _is_float(vector):
+        if _is_float(numbers):
             return builder.fptosi(values[0], goal)
         if _is_float(result):
-            return builder.sitofp(values[0], goal)
-        width = 1 if vector.scalar == types.boolean else vector.scalar.bitwidth
-        if width < result.scalar.bitwidth:
+            return (builder.uitofp if numbers.scalar == types.boolean else builder.sitofp)(values[0], goal)
+        width = 1 if numbers.scalar == types.boolean else numbers.scalar.bitwidth
+        if width < scalar.bitwidth:
             return builder.zext(values[0], goal)
         return builder.trunc(values[0], goal)
 
-    return result(vector, kind), emit
+    return result(numbers, kind), emit
 
 
 @emitted
-def reinterpreted(_: Code, vector: Kind, kind: Kind) -> Code:
+def reinterpreted(_: Code, numbers: Kind, kind: Kind) -> Code:
     """Read the bits of numbers as those of another type."""
-    result = vector.of(kind.instance_type)
+    result = numbers.of(kind.instance_type) if isinstance(numbers, Vector) else kind.instance_type
 
     def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
         return builder.bitcast(values[0], context.get_value_type(result))
 
-    return result(vector, kind), emit
+    return result(numbers, kind), emit
+
+
+@emitted
+def counted(_: Code, test: Kind) -> Code:
+    """Turn a truth value into 0 or 1, and a vector of them into one of such numbers."""
+    result = test.of(types.uint32) if isinstance(test, Vector) else types.int64
+
+    def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
+        return builder.zext(values[0], context.get_value_type(result))
+
+    return result(test), emit
+
+
+# Structs whose arrays have an axis more than those of one team, lane or run.
+
+
+def _cut(typing: Code, kind: Kind, place: Kind, depth: int) -> tuple[Kind, Callable[..., Code]]:
+    """Cut an array, or the arrays of a struct; return what becomes of its type, and how to compute it."""
+    if isinstance(kind, types.Array):
+        signature = typing.resolve_function_type(operator.getitem, (kind, place), {})
+
+        def cut_array(context: Code, builder: Code, value: Code, at: Code) -> Code:
+            index = context.cast(builder, at, place, signature.args[1])
+            return context.get_function(operator.getitem, signature)(builder, (value, index))
+
+        return signature.return_type, cut_array
+    if not (depth and isinstance(kind, types.BaseNamedTuple)):
+        return kind, lambda context, builder, value, at: value
+    cuts = [_cut(typing, part, place, depth - 1) for part in kind.types]
+    result = types.BaseTuple.from_types([part for part, _ in cuts], kind.instance_class)
+
+    def emit(context: Code, builder: Code, value: Code, at: Code) -> Code:
+        values = (builder.extract_value(value, number) for number in range(len(cuts)))
+        parts = [cut(context, builder, part, at) for (_, cut), part in zip(cuts, values, strict=True)]
+        return context.make_tuple(builder, result, parts)
+
+    return result, emit
+
+
+@emitted
+def row(typing: Code, struct: Kind, index: Kind) -> Code:
+    """Take a row of every array of a struct; what else is in it stays as it is, and so do structs."""
+    result, cut = _cut(typing, struct, index, depth=1)
+    return result(struct, index), lambda context, builder, _, values: cut(context, builder, *values)
+
+
+@emitted
+def column(typing: Code, struct: Kind, index: Kind) -> Code:
+    """Take a column of every array of a struct, and of those in it; neighbouring threads have neighbouring ones."""
+    place = types.Tuple((types.ellipsis, index))
+    result, cut = _cut(typing, struct, place, depth=2)
+
+    def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
+        at = context.make_tuple(builder, place, (context.get_dummy_value(), values[1]))
+        return cut(context, builder, values[0], at)
+
+    return result(struct, index), emit

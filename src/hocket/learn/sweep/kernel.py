@@ -184,14 +184,14 @@ def act(
     queue: Queue,
 ) -> Index:
     """Take the best action by what is hoped for, count how it turns out, and plan; return the arrival."""
-    action = greedy_action(
+    values = (
         np.float32(worth(cell, u64(0), state, world, model)),
         np.float32(worth(cell, u64(1), state, world, model)),
         np.float32(worth(cell, u64(2), state, world, model)),
         np.float32(worth(cell, u64(3), state, world, model)),
         np.float32(worth(cell, u64(4), state, world, model)),
-        first_number(key, time),
     )
+    action = greedy_action(values, first_number(key, time))
     move = u64(world.move[u64(world.dynamics[state]), cell, u64(action)])
     outcome = u64(slip_outcome(second_number(key, time), world.slip_limit))
     model.tries[move, outcome] += 1
