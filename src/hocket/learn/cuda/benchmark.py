@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import median
 
 import numpy as np
 
-from hocket.learn.benchmark import ROUND, ROUNDS, SEEDS, STEPS, Measurement, processor_times
+from hocket.learn.benchmark import SEEDS, STEPS, Measurement, processor_times
 from hocket.learn.cuda.block import DeviceBlock, DeviceJob
 from hocket.learn.cuda.device import device_name, require_device
 from hocket.learn.cuda.training import find_block
@@ -52,10 +51,10 @@ def measure_device(name: str) -> DeviceMeasurements:
         )
         many.train(0, PRACTICE)
         same = same and all(np.array_equal(many.arrays(seed)["q"], learnt[seed]) for seed in range(SEEDS))
-        speeds[f"{name}: {LEARNER.name}, {len(many.seeds) * agents:,} lanes"] = _speed(_training(many, agents))
-    speeds[f"{name}: team tests, {2 * len(many.seeds):,} episodes"] = _speed(
-        _tests(many, settings.max_episode_steps, agents)
-    )
+        what = f"{name}: {LEARNER.name}, {len(many.seeds) * agents:,} lanes"
+        speeds |= processor_times({what: _training(many, agents)}, time.perf_counter)
+    what = f"{name}: team tests, {2 * len(many.seeds):,} episodes"
+    speeds |= processor_times({what: _tests(many, settings.max_episode_steps, agents)}, time.perf_counter)
     rows = tuple(Measurement(what, speed, speed / speeds[core]) for what, speed in speeds.items())
     return DeviceMeasurements(device_name(), rows, same)
 
@@ -74,16 +73,3 @@ def _tests(block: DeviceBlock, most_steps: int, agents: int) -> Callable[[], flo
         return float(np.where(taken < 0, most_steps, taken).sum()) * agents
 
     return play
-
-
-def _speed(work: Callable[[], float]) -> float:
-    """Measure how much is done in a second, the median over rounds."""
-    work()  # which compiles it
-    speeds = []
-    for _ in range(ROUNDS):
-        begin, done, taken = time.perf_counter(), 0.0, 0.0
-        while taken < ROUND:
-            done += work()
-            taken = time.perf_counter() - begin
-        speeds.append(done / taken)
-    return median(speeds)
