@@ -19,9 +19,8 @@ from hocket.learn.cqrm.kernel import (
     play_jointly,
     train_jointly,
 )
-from hocket.learn.cuda.block import DeviceBlock, DeviceJob
+from hocket.learn.cuda.block import DeviceBlock, DeviceJob, DeviceTests, Runs, play_at, rule_of
 from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
-from hocket.learn.cuda.episodes import DeviceTests, Runs, play_at, rule_of
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.primitives import Index
 from hocket.learn.kernels.vectors import row

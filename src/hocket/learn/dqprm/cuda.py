@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
-from hocket.learn.cuda.block import DeviceBlock, DeviceJob, TeamBlock
+from hocket.learn.cuda.block import DeviceBlock, DeviceJob, Runs, TeamBlock, rule_of
 from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
-from hocket.learn.cuda.episodes import Runs, rule_of
 from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.dqprm.block import lane_tables, simulated_outcomes
 from hocket.learn.dqprm.kernel import (

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hocket.learn.cuda.block import DeviceJob, TeamBlock
+from hocket.learn.cuda.block import DeviceJob, Runs, TeamBlock, make_teams, rule_of, team_bytes
 from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
-from hocket.learn.cuda.episodes import Runs, make_teams, rule_of, team_bytes
 from hocket.learn.episodes import require_settled
 from hocket.learn.iql import LEARNER
 from hocket.learn.iql.kernel import IqlTraining, train_independently
