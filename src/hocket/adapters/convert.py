@@ -110,19 +110,18 @@ class NamedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         """Name the agents of a table; what is none of them stays."""
         return {self.names.get(agent, agent): value for agent, value in given.items()}
 
-    def name_all(self, agents: Any) -> list[str]:  # noqa: ANN401 (keys or names, or one of them)
-        """Name one agent, or each of several."""
-        is_one = isinstance(agents, str) or (isinstance(agents, Hashable) and agents in self.names)
-        return [self.names.get(agent, agent) for agent in ([agents] if is_one else agents)]
-
-    def label_by_name(self, label: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Let a labelling function answer with keys, too."""
-
-        def named(step: object) -> object:
-            answer = label(step)
-            return self.by_name(answer) if isinstance(answer, Mapping) else answer
-
+    def control_by_name(self, control: Mapping[str, Any]) -> dict[str, list[str]]:
+        """Name the agents that control events: one, or several, by keys or names."""
+        named = {}
+        for event, agents in control.items():
+            is_one = isinstance(agents, str) or (isinstance(agents, Hashable) and agents in self.names)
+            named[event] = [self.names.get(agent, agent) for agent in ([agents] if is_one else agents)]
         return named
+
+    def label_by_name(self, label: Callable[[Any], Any], step: object) -> Any:  # noqa: ANN401 (whatever it answers)
+        """Ask a labelling function, which may answer with keys, too."""
+        answer = label(step)
+        return self.by_name(answer) if isinstance(answer, Mapping) else answer
 
 
 class DictTeam(NamedTeam):

@@ -21,6 +21,7 @@ from hocket.adapters.policies import PlayedEpisode, play_episode
 from hocket.adapters.world_steps import (
     TEAMS,
     LearntTeam,
+    Numbers,
     TeamSteps,
     ViewSteps,
     WrappedAsOne,
@@ -127,32 +128,34 @@ def make_block(env: WrappedTeam, learner: Learner, settings: Settings, seed: int
         return TeamReviews(team, team.first, team.waits, settings.max_episode_steps) if is_reviewed else team
     if learner.policy_input is PolicyInput.TEAM:
         one = WrappedAsOne(env, seed, getattr(settings, "counterfactual", False))
-        return ActingTeam(one, make(one, settings, seed), lambda: [one.seen])
+        return TrainedTeam(make(one, settings, seed), [one.seen], one)
     together = TeamSteps(env, seed)
     if learner.policy_input is PolicyInput.OPTION and not all(together.memory.events):
         raise SettingsError(f"{learner.name} needs an event that each agent controls")
-    return ActingTeam(together, make(together, settings, seed), lambda: together.seen)
+    return TrainedTeam(make(together, settings, seed), together.seen, together)
 
 
-class ActingTeam:
-    """Agents that train in the team's world."""
+class TrainedTeam:
+    """Agents that train together, and what each has seen."""
 
-    def __init__(self, world: TeamSteps | WrappedAsOne, learner: PlainLearner, seen: Callable[[], Any]) -> None:
-        self.world, self.learner, self.seen = world, learner, seen
+    def __init__(
+        self, learner: PlainLearner, seen: Sequence[Numbers], world: TeamSteps | WrappedAsOne | None = None
+    ) -> None:
+        self.learner, self.seen, self.world = learner, seen, world
 
     def train(self, begin: int, steps: int) -> None:
-        """Train; an episode that a test has broken off is begun anew."""
-        if self.world.is_broken_off:
+        """Train; an episode that a test has broken off in the team's world is begun anew."""
+        if self.world is not None and self.world.is_broken_off:
             self.learner.restart(begin)
         for t in range(begin, begin + steps):
             self.learner.train(t)
 
     def arrays(self, index: int) -> Arrays:
         """Lay out what was learnt, and what was seen."""
-        return arrays_of(self.learner, self.seen())
+        return arrays_of(self.learner, self.seen)
 
 
-class LoneAgents:
+class LoneAgents(TrainedTeam):
     """Agents that train each in a world of its own, and can be played as a team."""
 
     def __init__(
@@ -175,16 +178,7 @@ class LoneAgents:
         self.first: Chances = np.where(self.waits, settings.sync_probability, 1.0)
         for place in range(len(self.views)):
             self.believe(place, self.first)
-        self.learner = make(self.worlds, settings, seed)
-
-    def train(self, begin: int, steps: int) -> None:
-        """Let every agent train in its own world."""
-        for t in range(begin, begin + steps):
-            self.learner.train(t)
-
-    def arrays(self, index: int) -> Arrays:
-        """Lay out what was learnt, and what was seen."""
-        return arrays_of(self.learner, [world.seen for world in self.worlds])
+        super().__init__(make(self.worlds, settings, seed), [world.seen for world in self.worlds])
 
     def believe(self, agent: int, chances: Chances) -> None:
         """Simulate teammates that are as ready as an agent believes from now on."""

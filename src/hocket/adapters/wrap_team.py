@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -87,8 +88,8 @@ def wrap(
     """
     world = to_parallel(env)
     if isinstance(world, NamedTeam):  # whose agents may go by other keys than names
-        knows, label = world.by_name(knows), world.label_by_name(label)
-        control = control and {event: world.name_all(agents) for event, agents in control.items()}
+        knows, label = world.by_name(knows), partial(world.label_by_name, label)
+        control = control and world.control_by_name(control)
     for agent in knows:
         if agent not in world.possible_agents:
             hint = known_names(str(agent), map(str, world.possible_agents))
