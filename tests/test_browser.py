@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 import hocket as hk
 from accessibility import findings, rules_of
 from conftest import PATIENCE
-from hocket.cli.film import played_episode
+from hocket.cli.play import played_episode
 from hocket.draw.film import BETWEEN, STEP, film_svg, frames
 from hocket.draw.task_scene import scene_of
 from hocket.learn.policies import reference_teammates

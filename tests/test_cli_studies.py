@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.status import Status
 
 import hocket as hk
-from hocket.cli import evaluate, progress
+from hocket.cli import evaluate, results
 from hocket.cli.results import print_results
-from hocket.cli.runs import StudyOutcome
+from hocket.cli.study import StudyOutcome
 from hocket.study.running import Update, run_study
 from hocket.task.grid import ACTIONS, STAY
 from hocket.task.tables import compile_task
@@ -112,7 +112,7 @@ def test_an_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(hocket
 
 @pytest.mark.parametrize(("by_signal", "most", "runs"), [(130, 11, 0), (130, 12, 3), (0, 11, 3)])
 def test_on_leaving_no_more_tests_are_summed_up_than_take_a_moment(tmp_path, monkeypatch, by_signal, most, runs):
-    monkeypatch.setattr("hocket.cli.runs.MOST_ON_LEAVING", most)
+    monkeypatch.setattr("hocket.cli.study.MOST_ON_LEAVING", most)
     folder = write_study(tmp_path / "runs", [record("x", "1" * 64, "dqprm", seed, [20, 20]) for seed in range(3)])
     done = StudyOutcome(hk.load_results(folder), by_signal, None)
     assert sum(len(group.seeds) for section in done.summary().sections for group in section.groups) == runs
@@ -226,8 +226,8 @@ def test_the_paper_is_repeated_with_its_report_and_figures(hocket, tmp_path):
 
 
 def test_progress_tells_runs_speed_time_left_and_medians(monkeypatch):
-    display = progress.Progress()
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: display.begin + 10)
+    display = results.Progress()
+    monkeypatch.setattr(results.time, "perf_counter", lambda: display.begin + 10)
     assert "compiling" in drawn(display)
     display.show(Update(3, 12, 40_000_000, 160_000_000, {"buttons dqprm": 25.0, "buttons iql": 1000.0}))
     shown = drawn(display)
@@ -237,7 +237,7 @@ def test_progress_tells_runs_speed_time_left_and_medians(monkeypatch):
 
 def drawn(display) -> str:
     console = Console(file=io.StringIO(), width=100)
-    console.print(display._render())
+    console.print(display.draw())
     return console.file.getvalue()
 
 

@@ -230,7 +230,7 @@ def test_explore_trains_with_what_it_has_learnt_beside_the_true_machine(hocket, 
 
 
 def test_ask_is_a_dialogue(hocket, monkeypatch):
-    monkeypatch.setattr("hocket.cli.ask.put", lambda console, trial: _taught(trial))
+    monkeypatch.setattr("hocket.cli.infer.put", lambda console, trial: _taught(trial))
     code, out, _ = hocket("ask", "--knows", "A1=key,door", "--trials", "10")
     assert code == 0 and "door" in out and "random attempts in a row agreed" in out
     code, out, _ = hocket("ask", "--knows", "A1=key,door", "--trials", "10", "--json")

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image, ImageSequence
 
 import hocket as hk
-from hocket.cli.film import played_episode
+from hocket.cli.play import played_episode
 from hocket.draw import film
 from hocket.draw.map_svg import HATCHING, MARGIN, XMLNS, area_tags, map_svg, page_look, unit_of
 from hocket.draw.markup import tag

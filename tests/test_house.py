@@ -15,7 +15,7 @@ from typing import get_args
 import pytest
 
 import hocket as hk
-from hocket.cli.main import Command
+from hocket.cli.main import COMMANDS, Command
 from hocket.lazy import read_stub
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -187,10 +187,10 @@ def test_a_trained_policy_acts_without_the_compiler_or_other_packages(tmp_path):
     assert loaded_by(f"import hocket as hk; {act}") == {"hocket", "numpy"}
 
 
-def test_a_command_is_in_the_module_of_its_name():
+def test_a_command_is_loaded_from_the_module_that_the_table_of_commands_names():
     for annotated in get_args(Command):
         command, about = get_args(annotated)
-        assert command.__module__ == f"hocket.cli.{about.name}"
+        assert f"{command.__module__}.{command.__name__}" == f"hocket.cli.{COMMANDS[about.name]}"
 
 
 def test_an_error_loads_nothing_else():

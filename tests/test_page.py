@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
-from hocket.cli.paper import write_pages
+from hocket.cli.study import write_pages
 from hocket.draw.geometry import Shape
 from hocket.draw.map_svg import map_svg, number_of
 from hocket.draw.markup import data_block, tag

@@ -20,7 +20,7 @@ from hocket.draw.task_scene import MOST_NAMED, scene_of
 from hocket.draw.text import CELL, CLOSED, TextMap
 from hocket.report.figures import maps
 from hocket.report.figures.canvas import look
-from hocket.report.figures.panels import arrange_panels, list_areas
+from hocket.report.figures.maps import arrange_panels, list_areas
 from hocket.report.page.encoding import Numbering, scene_data
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.files import task_from

@@ -20,7 +20,7 @@ PATIENCE = 60  # seconds until a command counts as one that hangs
 TELLING = """
 import sys
 from hocket.cli.main import main
-from hocket.cli.progress import Progress
+from hocket.cli.results import Progress
 
 Progress.show = lambda self, update: print(update.jobs, update.steps, file=sys.stderr, flush=True)
 main(sys.argv[1:])

@@ -292,7 +292,7 @@ def test_a_number_of_repetitions_that_is_too_large_is_called_so(times):
         (["--help"], "hocket.machine.composition numpy typeguard"),
         (
             ["check", "buttons", "--no-play"],
-            "hocket.cli.repair hocket.cli.show hocket.draw hocket.hitting_set hocket.machine.delays "
+            "hocket.draw hocket.hitting_set hocket.machine.delays "
             "hocket.machine.formats.dot hocket.machine.formats.hoa hocket.machine.formulas hocket.task.editing "
             "hocket.task.teamwork.check hocket.task.tokens secrets tomlkit typeguard unittest",
         ),

@@ -1,27 +1,47 @@
-"""check: is it well formed and decomposable, and does a team of planned policies complete it?"""
+"""check, repair, show: is it sound and completed by a team, if not which events to share, and how does it look."""
 
 from __future__ import annotations
 
+import math
+import shlex
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 from rich.text import Text
 
-from hocket.cli.options import Flag
+from hocket.cli.options import Flag, Json, MaybePath, Words, flat, items, option
 from hocket.cli.subject import OnSubject, Subject, print_size, print_task
-from hocket.cli.terminal import SHOWN_AGENTS, make_console, print_json, print_rest, print_table
-from hocket.errors import FormatError, HocketError, InfeasibleError
+from hocket.cli.terminal import (
+    PIPE_WIDTH,
+    SHOWN_AGENTS,
+    make_console,
+    print_columns,
+    print_json,
+    print_line,
+    print_rest,
+    print_table,
+)
+from hocket.errors import AssignmentError, FormatError, HocketError, InfeasibleError
 from hocket.machine.composition import Composition
-from hocket.machine.decomposition import Decomposition
+from hocket.machine.decomposition import Decomposition, decompose
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.verdict import Line, Verdict, check_machine, check_task
+from hocket.task.task import Task
 
 if TYPE_CHECKING:  # what only some answers need is loaded with them
-    from hocket.machine.assignment import Assignment
+    from hocket.machine.assignment import Assignment, Costs
+    from hocket.task.verdict import Verdict
 
+Pairs = Iterable[tuple[str, str]]
+
+SHOWN_STATES = 40  # rows of a machine's table
+SHOWN_ROWS, SHOWN_COLUMNS = 100, 400  # cells of a map, the columns where no terminal is narrower
 SHOWN_PARTS = 8  # of a sentence
 LARGEST_SUGGESTION = 200_000  # transitions up to which `check` looks for a repair by itself
+SIGNS = {"evidence": "  ", "warning": "Warning: "}
 STYLES = {"yes": "bold green", "no": "bold red", "problem": "bold red", "warning": "yellow"}
 
 
@@ -35,8 +55,7 @@ class Check(OnSubject):
 
     delays: Flag = False
     """Also check whether events may be heard late; if not, who has to agree on which."""
-    json: Flag = False
-    """Print one JSON object."""
+    json: Json = False
 
     def run(self) -> int:
         subject = self.subject()
@@ -45,24 +64,27 @@ class Check(OnSubject):
             from hocket.task.verdict import with_delays
 
             verdict = with_delays(verdict)
-        added, obstacle = self.suggest(subject) if _is_repairable(verdict) else (None, "")
+        stalls = any(part.name == "team" and not part.ok for part in verdict.parts)
+        may_help = stalls or (verdict.decomposition is not None and not verdict.decomposition.ok)
+        added, obstacle = self.suggest(subject) if may_help else (None, "")
         if self.json:
-            print_json({**verdict.as_json(), "repair": _repair_as_json(added, obstacle)})
-            return 0 if verdict.ok else 1
+            repair = None if added is None else added.as_json()
+            repair = {"add": None, "problems": [obstacle]} if obstacle else repair
+            return print_json({**verdict.as_json(), "repair": repair}, ok=verdict.ok)
         console = make_console()
         if subject.task is not None:
             print_task(console, subject.task)
         print_size(console, "team machine" if subject.task else self.name, verdict.machine)
         if subject.reading is not None:
-            print_reading(console, verdict.machine)
+            machine = verdict.machine
+            parts = dict(machine.parts) if isinstance(machine, Composition) else {"": machine}
+            print_machines(console, parts, SHOWN_PARTS, "part")
         print_verdict(console, verdict)
         if verdict.decomposition is None:
             console.print("To check decomposability, give the local event sets: --knows AGENT=EVENT,...")
         if obstacle:
             console.print(f"\nNo repair: {obstacle}.")
         if added is not None:
-            from hocket.cli.repair import print_knows, print_repair
-
             console.print()
             print_repair(console, added)
             if subject.reading is not None:
@@ -71,6 +93,8 @@ class Check(OnSubject):
 
     def check(self, subject: Subject) -> Verdict:
         """Check a task or a machine; what cannot be checked is an error that names the file."""
+        from hocket.task.verdict import check_machine, check_task
+
         if subject.task is None:
             return check_machine(
                 subject.machine if subject.knows else subject.enumerated(), subject.knows, subject.control
@@ -82,75 +106,239 @@ class Check(OnSubject):
 
     def suggest(self, subject: Subject) -> tuple[Assignment | None, str]:
         """Look for what `hocket repair` would add, where that does not take long, or what stands in its way."""
-        from hocket.machine.assignment import EFFORT_FOR_A_HINT, repair
-        from hocket.task.repair import repair_task
+        from hocket.machine.assignment import EFFORT_FOR_A_HINT
 
-        team = subject.machine
-        if not subject.is_independent:
-            if subject.is_large or len(subject.enumerated().graph.target) > LARGEST_SUGGESTION:
-                return None, ""
-            team = subject.enumerated()
-        if subject.task is None:
-            return repair(team, subject.knows, subject.needs, effort=EFFORT_FOR_A_HINT), ""
+        if not subject.is_independent and (
+            subject.is_large or len(subject.enumerated().graph.target) > LARGEST_SUGGESTION
+        ):
+            return None, ""
         try:
-            repaired = repair_task(subject.task, effort=EFFORT_FOR_A_HINT)
-            helps = repaired.added or not repaired.stall
-            return (repaired.added, "") if helps else (None, "no event was found that helps the team")
+            added, stall = find_repair(subject, effort=EFFORT_FOR_A_HINT)
         except InfeasibleError as error:
             return None, str(error)
-
-
-def _is_repairable(verdict: Verdict) -> bool:
-    """Say whether other local event sets may help: it is not decomposable, or the team stalls."""
-    stalls = any(part.name == "team" and not part.ok for part in verdict.parts)
-    return stalls or (verdict.decomposition is not None and not verdict.decomposition.ok)
-
-
-def print_reading(console: Console, machine: RewardMachine | Composition) -> None:
-    """Show the machine of a sentence, or its parts."""
-    from hocket.cli.show import print_machine
-
-    parts = dict(machine.parts) if isinstance(machine, Composition) else {"": machine}
-    for title, part in list(parts.items())[:SHOWN_PARTS]:
-        print_machine(console, title, part)
-    print_rest(console, len(parts) - SHOWN_PARTS, "part")
-
-
-def _repair_as_json(added: Assignment | None, obstacle: str) -> dict[str, object] | None:
-    """Say what to add; null where nothing has to be added or nothing was searched for."""
-    if obstacle:
-        return {"add": None, "problems": [obstacle]}
-    return None if added is None else added.as_json()
+        return (None, "no event was found that helps the team") if stall and not added else (added, "")
 
 
 def print_verdict(console: Console, verdict: Verdict) -> None:
     """Print a verdict: the answer with its evidence, a table of the agents, and everything else there is to say."""
-    lines = verdict.lines()
-    evidence = next((place for place, line in enumerate(lines) if line.kind in ("warning", "note")), len(lines))
-    for line in lines[:evidence]:
-        _print_line(console, line)
+    lines = [
+        (line.kind, Text(f"{SIGNS.get(line.kind, '')}{line.text}", STYLES.get(line.kind, "")))
+        for line in verdict.lines()
+    ]
+    evidence = [*takewhile(lambda line: line[0] not in ("warning", "note"), lines)]
+    for _, line in evidence:
+        console.print(line)
     if verdict.decomposition is not None:
         console.print()
         _print_agents(console, verdict.decomposition)
-    for line in lines[evidence:]:
-        _print_line(console, line)
-
-
-def _print_line(console: Console, line: Line) -> None:
-    sign = {"evidence": "  ", "warning": "Warning: "}.get(line.kind, "")
-    console.print(Text(f"{sign}{line.text}", STYLES.get(line.kind, "")))
+    for _, line in lines[len(evidence) :]:
+        console.print(line)
 
 
 def _print_agents(console: Console, decomposition: Decomposition) -> None:
-    shown, knows = list(decomposition.machines.items())[:SHOWN_AGENTS], decomposition.knows
     rows = [
-        (
-            Text(agent, "bold"),
-            f"{len(machine.states):,}",
-            f"{len(machine.graph.target):,}",
-            ", ".join(knows[agent]) or "empty",
-        )
-        for agent, machine in shown
+        (Text(agent, "bold"), f"{len(machine.states):,}", f"{len(machine.graph.target):,}", ", ".join(known) or "empty")
+        for agent, machine in list(decomposition.machines.items())[:SHOWN_AGENTS]
+        for known in [decomposition.knows[agent]]
     ]
     print_table(console, ("agent", "states", "transitions", "local event set"), rows)
     print_rest(console, len(decomposition.machines) - SHOWN_AGENTS, "agent")
+
+
+@dataclass(frozen=True)
+class Repair(OnSubject):
+    """Find the cheapest events to add to local event sets so that the task is decomposable and passes every check."""
+
+    cost: Annotated[Words, option("AGENT:EVENT=COST")] = ()
+    """The cost of adding an event to an agent's local event set; 1 if not given."""
+    forbid: Annotated[Words, option("AGENT:EVENT")] = ()
+    """Events that must not be added to an agent's local event set."""
+    out: Annotated[MaybePath, option("FILE", "-o")] = None
+    """Write the repaired task or machine to this file (.toml, .json); your own file's comments and order are kept."""
+    json: Json = False
+
+    def run(self) -> int:
+        subject = self.subject()
+        if not subject.knows:
+            raise AssignmentError("there are no local event sets to repair: --knows AGENT=EVENT,...")
+        costs = {_pair(pair, "--cost"): _number(text) for pair, text in items(self.cost, "--cost")}
+        forbidden = [_pair(pair, "--forbid") for pair in flat(self.forbid)]
+        try:
+            fix, stall = find_repair(subject, costs, forbidden)
+        except InfeasibleError as error:
+            if self.json:
+                return print_json({"add": None, "problems": [str(error)]}, ok=False)
+            make_console().print(f"No repair: {error}.")
+            return 1
+        known = {agent: (*events, *fix.get(agent, ())) for agent, events in subject.knows.items()}
+        if self.out is not None:
+            self.write(subject, known, {*fix, *(agent for agent, _ in items(self.knows, "--knows"))}, self.out)
+        if self.json:
+            stalls = {"problems": [f"The team stalls {stall}."]} if stall else {}
+            return print_json({**fix.as_json(), "knows": known, **stalls}, ok=not stall)
+        console = make_console()
+        if fix or not stall:
+            print_repair(console, fix)
+        if fix:
+            print_knows(console, known)
+        if stall:
+            console.print(Text(f"No event was found that helps the team, which stalls {stall}.", "bold red"))
+        return 1 if stall else 0
+
+    def write(
+        self, subject: Subject, known: Mapping[str, tuple[str, ...]], changed: Collection[str], out: Path
+    ) -> None:
+        """Write what was repaired: the user's own file with other local event sets where that can be, or a new one."""
+        from hocket.machine.formats import save_design
+        from hocket.machine.formats.schema import Design
+        from hocket.task.catalogue import save_task
+        from hocket.task.editing import edit_knows
+
+        is_task = subject.task is not None
+        knows = {agent: known[agent] for agent in changed} if is_task else known
+        if not self.control and edit_knows(Path(self.target), out, knows, in_agents=is_task):
+            return
+        if subject.task is not None:
+            save_task(subject.task.with_knows(known), out)
+        else:
+            control = {event: tuple(agents) for event, agents in subject.control.items()}
+            save_design(Design(subject.enumerated(), known, control), out)
+
+
+def find_repair(
+    subject: Subject, costs: Costs | None = None, forbidden: Pairs = (), effort: int | None = None
+) -> tuple[Assignment, str]:
+    """Find what to add; to a task, so that it passes every check. Also tells where its team stalls all the same."""
+    from hocket.machine.assignment import EFFORT, repair
+    from hocket.task.repair import repair_task
+
+    if subject.task is None:
+        team = subject.machine if subject.is_independent else subject.enumerated()
+        return repair(team, subject.knows, subject.needs, costs, forbidden, effort or EFFORT), ""
+    repaired = repair_task(subject.task, costs, forbidden, effort or EFFORT)
+    return repaired.added, repaired.stall
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    agent, colon, event = text.partition(":")
+    if not colon:
+        raise AssignmentError(f"{option} takes pairs of the form AGENT:EVENT, got {text!r}")
+    return agent, event
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        raise AssignmentError(f"--cost takes numbers, got {text!r}")
+    return number
+
+
+def print_repair(console: Console, repaired: Assignment) -> None:
+    """Say which events to add, and whether their cost is proved minimal."""
+    if not repaired:
+        console.print(Text("Nothing needs to be added.", "bold green"))
+        return
+    sure = "proved minimal" if repaired.exact else f"not proved minimal, lower bound {repaired.bound:g}"
+    console.print(Text(f"Repair (cost {repaired.cost:g}, {sure}):", "bold"))
+    for agent, events in repaired.items():
+        console.print(
+            Text.assemble("  add ", (", ".join(events), "green"), " to the local event set of ", (agent, "bold"))
+        )
+
+
+def print_knows(console: Console, knows: Mapping[str, Iterable[str]]) -> None:
+    """List the local event sets, as options that can be pasted."""
+    words = [shlex.quote(f"{agent}={','.join(events)}") for agent, events in knows.items()]
+    console.print(Text(" ".join(["--knows", *words])))
+
+
+@dataclass(frozen=True)
+class Show(OnSubject):
+    """Draw the map, the team machine and the local reward machines, to a file or in the terminal."""
+
+    out: Annotated[MaybePath, option("FILE", "-o")] = None
+    """Draw to this file (.svg, .png, .pdf)."""
+
+    closed: Flag = False
+    """Show each machine that another one calls as one state, not as a box with its states."""
+
+    def run(self) -> int:
+        subject = self.subject()
+        machines = {}
+        if not subject.is_large:
+            machines["team"] = subject.enumerated()
+        if subject.task is not None:
+            machines |= subject.task.machines
+        elif subject.knows:
+            machines |= decompose(subject.machine, subject.knows, subject.control).machines
+        if self.closed:
+            from hocket.draw.boxes import close_all
+
+            machines = close_all(machines)
+        if self.out is not None:
+            from hocket.draw.graphviz import draw_machines  # loads Graphviz
+            from hocket.draw.task_picture import draw_task
+
+            if subject.task is None:
+                draw_machines(machines, self.out)
+            else:
+                draw_task(subject.task, self.out, machines)
+            return 0
+        console = make_console()
+        if subject.task is not None:
+            print_task(console, subject.task)
+            print_map(console, subject.task)
+        print_machines(console, machines)
+        return 0
+
+
+def print_map(console: Console, task: Task) -> None:
+    """Print a task's map before anything has happened, and its legend.
+
+    Of a map that is large or wider than the console, the part around the first agent is printed, under a line that says
+    which part it is.
+    """
+    from hocket.draw.task_scene import scene_of
+    from hocket.draw.text import CELL, TextMap, clip
+
+    scene = scene_of(task)
+    board, moment = TextMap(scene), scene.opening
+    columns = min(console.width // CELL, SHOWN_COLUMNS)
+    window = clip(scene, next(iter(moment.cells.values())), SHOWN_ROWS, columns)
+    lines = [*board.draw(moment, window), Text(), *board.legend(moment, min(console.width, PIPE_WIDTH)), Text()]
+    if not window.is_whole(scene):
+        lines.insert(0, Text(f"{window} ({scene.rows:,} × {scene.columns:,})", "dim"))
+    for line in lines:
+        print_line(console, line)
+
+
+def print_machines(
+    console: Console, machines: Mapping[str, RewardMachine], most: int = SHOWN_AGENTS, what: str = "machine"
+) -> None:
+    """Show machines, of many the first."""
+    for title, machine in list(machines.items())[:most]:
+        print_machine(console, title, machine)
+    print_rest(console, len(machines) - most, what)
+
+
+def print_machine(
+    console: Console, title: str, machine: RewardMachine, notes: Mapping[tuple[str, str], str] | None = None
+) -> None:
+    """Show a machine, one state a row: where it starts, what ends it, and where events lead; with notes on these."""
+    console.print(Text(title, "bold"))
+    rows: dict[str, list[str]] = {state: [] for state in list(machine.states)[:SHOWN_STATES]}
+    for (state, event), target in machine.transitions.items():
+        if state in rows:
+            reward = "" if machine.is_task_completion else f" / {machine.rewards[state, event]:g}"
+            note = reward if notes is None else notes.get((state, event), "")
+            rows[state].append(f"{event}{note} → {target}")
+    cells = []
+    for state, moves in rows.items():
+        mark = f"{'▶' if state == machine.initial else ' '} {'◎' if state in machine.final else ' '}"
+        cells.append([Text(mark), Text(state, "bold"), Text("   ".join(moves))])
+    print_columns(console, cells)
+    print_rest(console, len(machine.states) - SHOWN_STATES, "state")
+    console.print()

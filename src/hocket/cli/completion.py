@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import NamedTuple, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 from hocket.errors import SettingsError, known_names
 
@@ -74,37 +74,35 @@ compdef _hocket hocket
 SHELLS = {"bash": BASH, "zsh": ZSH}
 
 
-class Word(NamedTuple):
-    """An option of a command, or what stands without one."""
-
-    names: tuple[str, ...]  # none: what stands without an option
-    metavar: str  # "": takes no value
-    repeats: bool
-
-
 def completion_script(shell: str, commands: object) -> str:
     """Write the script for a shell; `commands` is a union of annotated dataclasses."""
     if shell not in SHELLS:
         raise SettingsError(f"completion is for {' and '.join(SHELLS)}, got {shell!r} ({known_names(shell, SHELLS)})")
-    words = dict(_commands(commands))
-    every = [word for members in words.values() for word in members if word.names]
-    kinds = _kinds()
-    options = {name: " ".join(part for word in members for part in word.names) for name, members in words.items()}
-    lines = [_line(f"'{name}'", options=flags) for name, flags in options.items()]
-    cases = [_line("' '", values=" ".join(words))]
-    for name, members in words.items():
-        for word in members:
-            if word.names and word.metavar in kinds:
-                cases.append(_line(" | ".join(f"'{name} {part}'" for part in word.names), **kinds[word.metavar]))
-        cases.append(_line(f"'{name} -'*"))  # of other options nothing is known
-        alone = next((word for word in members if not word.names), None)
-        if alone is not None:
-            cases.append(_line(f"'{name} '", **kinds.get(alone.metavar, {})))
+    kinds, flags, several = _kinds(), {"-h", "--help"}, set[str]()
+    values: list[str] = []
+    options: dict[str, list[str]] = {}
+    for annotated in get_args(commands):
+        command, about = get_args(annotated)
+        name, alone = about.name, list[str]()  # what stands without an option
+        options[name] = ["-h", "--help"]
+        for words, metavar, is_several in _words(command):
+            options[name] += words
+            if not words:
+                alone.append(_line(f"'{name} '", **kinds.get(metavar, {})))
+            elif metavar in kinds:
+                values.append(_line(" | ".join(f"'{name} {word}'" for word in words), **kinds[metavar]))
+            if is_several:
+                several |= {*words}
+            if not metavar:
+                flags |= {*words}
+        values.append(_line(f"'{name} -'*"))  # of other options nothing is known
+        values += alone[:1]
+    values.insert(0, _line("' '", values=" ".join(options)))
     table = {
-        "flags": " ".join(sorted({part for word in every if not word.metavar for part in word.names})),
-        "several": " ".join(sorted({part for word in every if word.repeats for part in word.names})),
-        "options": "\n".join(lines),
-        "values": "\n".join(cases),
+        "flags": " ".join(sorted(flags)),
+        "several": " ".join(sorted(several)),
+        "options": "\n".join(_line(f"'{name}'", options=" ".join(words)) for name, words in options.items()),
+        "values": "\n".join(values),
     }
     return COMMON % table + SHELLS[shell]
 
@@ -113,24 +111,21 @@ def _line(pattern: str, **values: str) -> str:
     return f"    {pattern}) {' '.join(f'{name}={shlex.quote(value)}' for name, value in values.items())} ;;"
 
 
-def _commands(union: object) -> Iterator[tuple[str, list[Word]]]:
-    """List commands with their words, as the annotations of their fields describe them."""
-    for annotated in get_args(union):
-        command, about = get_args(annotated)
-        hints = get_type_hints(command, include_extras=True)
-        words = [_word(field.name, hints[field.name]) for field in fields(command)]
-        yield about.name, [Word(("-h", "--help"), "", False), *words]
+def _words(command: type) -> Iterator[tuple[tuple[str, ...], str, bool]]:
+    """Read from the annotations of a command's fields: the words of an option, its metavar, whether there are several.
 
-
-def _word(name: str, hint: object) -> Word:
-    notes = getattr(hint, "__metadata__", ())
-    described = next((note for note in notes if hasattr(note, "aliases")), None)
-    repeats = any(getattr(note, "_action", "") == "append" for note in notes)
-    if any("Positional" in repr(note) for note in notes):
-        return Word((), getattr(described, "metavar", ""), True)
-    flag = "--" + (getattr(described, "name", None) or name).replace("_", "-")
-    aliases = getattr(described, "aliases", None) or ()
-    return Word((*aliases, flag), getattr(described, "metavar", None) or "", repeats)
+    What stands without an option has no words, and a flag has no metavar.
+    """
+    for name, hint in get_type_hints(command, include_extras=True).items():
+        notes = getattr(hint, "__metadata__", ())
+        described = next((note for note in notes if hasattr(note, "aliases")), None)
+        metavar = getattr(described, "metavar", None) or ""
+        if any("Positional" in repr(note) for note in notes):
+            yield (), metavar, False
+        else:
+            flag = "--" + (getattr(described, "name", None) or name).replace("_", "-")
+            is_several = any(getattr(note, "_action", "") == "append" for note in notes)
+            yield (*(getattr(described, "aliases", None) or ()), flag), metavar, is_several
 
 
 def _kinds() -> dict[str, dict[str, str]]:

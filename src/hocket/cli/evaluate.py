@@ -1,4 +1,4 @@
-"""evaluate: many test episodes with trained policies."""
+"""evaluate and export: test episodes with trained policies, and a trained team's chain for model checkers."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from tyro.conf import Positional
-
-from hocket.cli.options import Flag, Number, Words, flat, option
+from hocket.cli.options import (
+    Flag,
+    Json,
+    MaybeNumber,
+    MaybeText,
+    NamedTask,
+    Number,
+    RunsFolder,
+    Softmax,
+    Words,
+    flat,
+    option,
+)
 from hocket.cli.terminal import make_console, print_json, print_table
 from hocket.errors import SettingsError
-from hocket.statistics import Interval, mean_interval, mean_share
 
 if TYPE_CHECKING:
     from hocket.evaluation.bounds import Evaluation
     from hocket.evaluation.exact import Exact
     from hocket.learn.policies import Policy
+    from hocket.statistics import Interval
     from hocket.task.task import Task
     from hocket.task.teamwork.check import Stall
 
@@ -30,22 +40,18 @@ NEARLY_NONE = 1e-6  # chance of failure below which it is written out
 class Evaluate:
     """Run many test episodes with trained policies: success, the bounds of Theorem 3, steps to completion, returns."""
 
-    target: Annotated[Positional[str], option("TASK")]
-    """A built-in name or a file."""
-    runs: Annotated[Positional[Path], option("FOLDER")]
-    """The folder that `hocket train --out` wrote."""
+    target: NamedTask
+    runs: RunsFolder
     episodes: Number = 10_000
     """Number of test episodes per policy."""
     greedy: Flag = False
     """Take the greedy action: the default."""
-    softmax: Flag = False
-    """Sample from the softmax policy instead of taking the greedy action."""
+    softmax: Softmax = False
     exact: Flag = False
     """Also solve the team's Markov chain, with certified error bounds, for learners whose policies define one."""
     event: Annotated[Words, option("EVENT")] = ()
     """Also compute the exact probability that an event ever happens; includes --exact."""
-    json: Flag = False
-    """Print one JSON object."""
+    json: Json = False
 
     def run(self) -> int:
         from hocket.evaluation.evaluate import evaluate
@@ -63,24 +69,78 @@ class Evaluate:
             check_events(task, events)
         evaluations = evaluate(task, policies, self.episodes, greedy=greedy)
         exact = _solve_all(task, policies, greedy, events) if self.exact or events else [None] * len(policies)
-        tried = [EvaluatedPolicy(*row) for row in zip(labels, policies, evaluations, exact, strict=True)]
+        tried = [EvaluatedPolicy(task, *row) for row in zip(labels, policies, evaluations, exact, strict=True)]
         if self.json:
-            print_json(_as_json(task, tried))
-        else:
-            _print_evaluations(task, tried)
-            _print_notes(task, tried)
-            _print_probabilities(tried)
-            _print_stalls(task, tried)
+            what = "return" if task.has_rewards else "success"
+            shares = _over_runs(tried).items()
+            learners = [{"label": label, "runs": runs, what: asdict(share)} for label, (runs, share) in shares]
+            return print_json({"task": task.name, "runs": [row.as_json() for row in tried], "learners": learners})
+        _print_evaluations(task, tried)
         return 0
 
 
 class EvaluatedPolicy(NamedTuple):
     """A policy and its evaluation."""
 
+    task: Task
     label: str  # its learner, and the settings that differ within the folder
     policy: Policy
     evaluation: Evaluation
     exact: Exact | None
+
+    @property
+    def value(self) -> Interval:
+        """V: the team's mean return, or its success where only completion pays."""
+        returns = self.evaluation.returns
+        return self.evaluation.success if returns is None else returns.value
+
+    @property
+    def fails(self) -> bool:
+        """Whether a team fails in most of its episodes; with rewards, whether it earns nothing."""
+        return self.value.value < MOSTLY if self.evaluation.returns is None else self.value.value <= 0
+
+    def find_stall(self) -> Stall | None:
+        """Find where the team stalls that fails in most of its episodes; None where it does not."""
+        from hocket.study.testing import find_stall
+
+        return find_stall(self.task, self.policy) if self.evaluation.policy == "greedy" and self.fails else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Say all of it in a document."""
+        policy, stall = self.policy, self.find_stall()
+        return {
+            "label": self.label,
+            "learner": policy.learner,
+            "seed": policy.seed,
+            "settings": dict(policy.settings),
+            **asdict(self.evaluation),
+            "exact": self.exact and asdict(self.exact),
+            "stall": None if stall is None else stall.as_json(),
+        }
+
+    def cells(self, *, with_exact: bool) -> list[tuple[str, str]]:
+        """Lay out titles and what stands below: returns where a task has rewards, success and steps where it ends."""
+        evaluation, value = self.evaluation, self.value
+        limits = "" if value.limits is None else " ({:.4f} to {:.4f})".format(*value.limits)
+        shown = f"{value.value:.4f}{limits}"
+        cells = [("learner", self.label), ("seed", str(self.policy.seed))]
+        if evaluation.returns is not None:
+            parts = " + ".join(f"{share.value:.4g}" for share in evaluation.returns.agents.values())
+            quartiles = ("quartiles", "{:g}, {:g}, {:g}".format(*evaluation.returns.quartiles))
+            cells += [("return V (95 %)", shown), ("V = sum of V_i", parts), quartiles]
+        if not self.task.is_continuing:
+            if evaluation.returns is not None:
+                cells += [("success", f"{evaluation.success.value:.4f}")]
+            else:
+                bounds = f"{evaluation.lower:.4f} <= V <= {evaluation.upper:.4f}"
+                cells += [("success V (95 %)", shown), ("Theorem 3", bounds)]
+            quartiles = ("quartiles", "{:g}, {:g}, {:g}".format(*evaluation.quartiles))
+            cells += [("steps: mean", f"{evaluation.mean_steps:.2f}"), quartiles]
+        if with_exact:
+            titles = ["exact V"] if self.task.has_rewards else ["exact V", "exact mean", "if done"]
+            values = ["–"] * len(titles) if self.exact is None else _describe(self.task, self.exact)
+            cells += zip(titles, values, strict=True)
+        return cells
 
 
 def _usable_policies(folder: Path, task: Task) -> tuple[Sequence[Policy], list[str]]:
@@ -101,41 +161,19 @@ def _usable_policies(folder: Path, task: Task) -> tuple[Sequence[Policy], list[s
     return stored.of_task, [group_label(policy.learner, apart) for policy, apart in rows]
 
 
-def _as_json(task: Task, tried: Sequence[EvaluatedPolicy]) -> dict[str, Any]:
-    """List every run, and the success of the runs of each label together."""
-    runs = [
-        {
-            "label": label,
-            "learner": policy.learner,
-            "seed": policy.seed,
-            "settings": dict(policy.settings),
-            **asdict(evaluation),
-            "exact": exact and asdict(exact),
-            "stall": None if (stall := _stall(task, policy, evaluation)) is None else stall.as_json(),
-        }
-        for label, policy, evaluation, exact in tried
-    ]
-    what = "return" if task.has_rewards else "success"
-    learners = [
-        {"label": label, "runs": runs, what: asdict(share)} for label, (runs, share) in _over_runs(tried).items()
-    ]
-    return {"task": task.name, "runs": runs, "learners": learners}
-
-
 def _over_runs(tried: Sequence[EvaluatedPolicy]) -> dict[str, tuple[int, Interval]]:
     """Give for each label the number of runs and their success rate or mean return, with confidence limits over runs.
 
     The limits of a single run are over its episodes.
     """
+    from hocket.statistics import mean_interval, mean_share
+
     groups: dict[str, list[Interval]] = {}
-    average = mean_interval if tried and tried[0].evaluation.returns is not None else mean_share
     for row in tried:
-        groups.setdefault(row.label, []).append(_value(row.evaluation))
+        groups.setdefault(row.label, []).append(row.value)
+    average = mean_interval if tried and tried[0].evaluation.returns is not None else mean_share
     return {
-        label: (
-            len(shares),
-            average([share.value for share in shares]) if shares[1:] else shares[0],
-        )
+        label: (len(shares), average([share.value for share in shares]) if shares[1:] else shares[0])
         for label, shares in groups.items()
     }
 
@@ -162,57 +200,12 @@ def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool, events: Seq
         return [solve(number, policy) for number, policy in enumerate(policies, 1)]
 
 
-def _value(evaluation: Evaluation) -> Interval:
-    """V: the team's mean return, or its success where only completion pays."""
-    return evaluation.success if evaluation.returns is None else evaluation.returns.value
-
-
 def _print_evaluations(task: Task, tried: Sequence[EvaluatedPolicy]) -> None:
-    titles = ["learner", "seed"]
-    if task.has_rewards:
-        titles += ["return V (95 %)", "V = sum of V_i", "quartiles"]
-    if not task.is_continuing:
-        titles += ["success"] if task.has_rewards else ["success V (95 %)", "Theorem 3"]
-        titles += ["steps: mean", "quartiles"]
-    has_exact = any(row.exact is not None for row in tried)
-    if has_exact:
-        titles += ["exact V"] if task.has_rewards else ["exact V", "exact mean", "if done"]
-    rows = []
-    for label, policy, evaluation, solved in tried:
-        cells = [label, str(policy.seed), *_cells(task, evaluation)]
-        if has_exact:
-            described = [] if solved is None else _describe(task, solved)
-            cells += described or ["–"] * (1 if task.has_rewards else 3)
-        rows.append(cells)
-    print_table(make_console(), titles, rows)
-
-
-def _with_limits(value: Interval) -> str:
-    """Write an estimate, and its limits where it has any."""
-    return f"{value.value:.4f}" + ("" if value.limits is None else " ({:.4f} to {:.4f})".format(*value.limits))
-
-
-def _cells(task: Task, evaluation: Evaluation) -> list[str]:
-    """Format what the episodes of a policy show: returns where a task has rewards, success and steps where it ends."""
-    value, cells = _value(evaluation), list[str]()
-    if evaluation.returns is not None:
-        parts = " + ".join(f"{share.value:.4g}" for share in evaluation.returns.agents.values())
-        low, middle, high = evaluation.returns.quartiles
-        cells = [_with_limits(value), parts, f"{low:g}, {middle:g}, {high:g}"]
-    if task.is_continuing:
-        return cells
-    if evaluation.returns is not None:
-        cells += [f"{evaluation.success.value:.4f}"]
-    else:
-        cells += [_with_limits(value)]
-        cells += [f"{evaluation.lower:.4f} <= V <= {evaluation.upper:.4f}"]
-    low, middle, high = evaluation.quartiles
-    return [*cells, f"{evaluation.mean_steps:.2f}", f"{low:g}, {middle:g}, {high:g}"]
-
-
-def _print_notes(task: Task, tried: Sequence[EvaluatedPolicy]) -> None:
-    """Print what the limits are over, what a failure counts as, and the success of each learner's runs together."""
+    """Print a table of all policies, their learners' success, exact values, and where a team stalls."""
     console = make_console()
+    with_exact = any(row.exact is not None for row in tried)
+    rows = [row.cells(with_exact=with_exact) for row in tried]
+    print_table(console, [title for title, _ in rows[0]], [[text for _, text in row] for row in rows])
     counted = ", ".join(f"{most:,}" for most in sorted({row.evaluation.most_steps for row in tried}))
     failure = "" if task.is_continuing else f" A failure counts as {counted} steps."
     console.print(f"95 % limits are over the episodes of each run.{failure}", style="dim")
@@ -220,39 +213,18 @@ def _print_notes(task: Task, tried: Sequence[EvaluatedPolicy]) -> None:
         if runs > 1:
             limits = f", 95 % limits over runs {share.low:.4f} to {share.high:.4f}" if share.limits else ""
             console.print(f"{label}, {runs} runs: V = {share.value:.4f}{limits}")
-
-
-def _print_probabilities(tried: Sequence[EvaluatedPolicy]) -> None:
-    """Print the exact V_i of each policy, and how likely the events are that were asked for."""
-    console = make_console()
-    for label, policy, _, solved in tried:
-        if solved is not None:
-            values = solved.returns or solved.agents
-            agents = [f"V_{name} = {with_error(value.value, value.error)}" for name, value in values.items()]
-            events = [f"P({name}) = {with_error(value.value, value.error)}" for name, value in solved.events.items()]
-            console.print(f"{label}, seed {policy.seed}, exact: {', '.join(agents + events)}")
-
-
-def _stall(task: Task, policy: Policy, evaluation: Evaluation) -> Stall | None:
-    """Find where the team of a policy stalls that fails in most of its episodes; None where it does not."""
-    from hocket.study.testing import find_stall
-
-    return find_stall(task, policy) if evaluation.policy == "greedy" and _fails(evaluation) else None
-
-
-def _fails(evaluation: Evaluation) -> bool:
-    """Say whether a team fails in most of its episodes; with rewards, whether it earns nothing."""
-    return _value(evaluation).value < MOSTLY if evaluation.returns is None else _value(evaluation).value <= 0
-
-
-def _print_stalls(task: Task, tried: Sequence[EvaluatedPolicy]) -> None:
-    """Say how many teams fail in most episodes, or earn nothing, and where the first of them stalls."""
-    failing = [row for row in tried if _fails(row.evaluation)]
-    if failing and (stall := _stall(task, failing[0].policy, failing[0].evaluation)) is not None:
+    for row in tried:
+        if (solved := row.exact) is not None:
+            values = {f"V_{name}": value for name, value in (solved.returns or solved.agents).items()}
+            values |= {f"P({name})": value for name, value in solved.events.items()}
+            said = ", ".join(f"{name} = {with_error(value.value, value.error)}" for name, value in values.items())
+            console.print(f"{row.label}, seed {row.policy.seed}, exact: {said}")
+    failing = [row for row in tried if row.fails]
+    if failing and (stall := failing[0].find_stall()) is not None:
         what = "earn nothing" if task.has_rewards else "fail in most episodes"
-        which = f"{len(failing)} of {len(tried)} teams {what}"
         team = f"{failing[0].policy.learner}, seed {failing[0].policy.seed}"
-        make_console().print(f"{which}. The team of {team}, stalls {stall}.", style="bold red")
+        said = f"{len(failing)} of {len(tried)} teams {what}. The team of {team}, stalls {stall}."
+        console.print(said, style="bold red")
 
 
 def _describe(task: Task, solved: Exact) -> list[str]:
@@ -280,3 +252,56 @@ def with_error(value: float, error: float) -> str:
     power = math.floor(math.log10(error))
     digit = math.ceil(error / 10.0**power)
     return f"{value:.8g} ± {digit if digit < 10 else 1}e{power + (digit == 10):+03d}"
+
+
+@dataclass(frozen=True)
+class ExportTeam:
+    """Write a trained team's Markov chain for a model checker: Storm (.drn) or PRISM (.tra, .lab, .sta)."""
+
+    target: NamedTask
+    runs: RunsFolder
+    output: Annotated[Path, option("FILE", "-o")]
+    """The file to write. Of .tra, .lab and .sta all three are written."""
+    learner: Annotated[MaybeText, option("NAME")] = None
+    """The learner whose policy is exported (default: the first)."""
+    seed: MaybeNumber = None
+    """The seed whose policy is exported (default: the first)."""
+    softmax: Softmax = False
+    event: Annotated[Words, option("EVENT")] = ()
+    """Events that are labels of states (default: all)."""
+    json: Json = False
+
+    def run(self) -> int:
+        from hocket.evaluation.export import export_team  # loads scipy
+        from hocket.study.policies import load_policies
+        from hocket.task.catalogue import load_task
+
+        task = load_task(self.target)
+        policies = (
+            policy
+            for policy in load_policies(self.runs, task)
+            if self.learner in (None, policy.learner) and self.seed in (None, policy.seed)
+        )
+        policy = next(policies, None)
+        if policy is None:
+            raise SettingsError(f"{self.runs} has no policy of this learner and seed")
+        with make_console(stderr=True).status("") as line:
+            written = export_team(
+                task,
+                policy,
+                self.output,
+                greedy=not self.softmax,
+                events=flat(self.event) or None,
+                progress=line.update,
+            )
+        kind, files = "softmax" if self.softmax else "greedy", [str(file) for file in written.files]
+        if self.json:
+            about = {"learner": policy.learner, "seed": policy.seed, "policy": kind}
+            return print_json({"task": task.name, **about, **asdict(written), "files": files})
+        size = f"{written.states:,} states, {written.transitions:,} transitions"
+        console = make_console()
+        console.print(f"Wrote {', '.join(files)}: {size}; the {kind} policy of {policy.learner}, seed {policy.seed}.")
+        console.print(f"Labels: {', '.join(written.labels.values())}", style="dim")
+        if written.never:
+            console.print(f"In no state, so without a label: {', '.join(written.never)}", style="dim")
+        return 0

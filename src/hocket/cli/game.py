@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from rich.text import Text
 
@@ -31,14 +31,6 @@ NOT_SOUND = "Not sound (see hocket check): local and team machines may disagree.
 Outcome = Literal["completed", "disagreed", "stopped", "ran out"]
 
 
-class LoggedEvent(NamedTuple):
-    """An event that took effect."""
-
-    step: int  # counted from 1
-    event: str
-    team_state: str  # after the step
-
-
 @dataclass
 class TerminalGame:
     """An episode in progress, and what has happened in it."""
@@ -48,7 +40,7 @@ class TerminalGame:
     seed: int
     steps: int  # at most
     teammates: Teammates = TeamEpisode.random_actions  # how everyone else acts
-    happenings: list[LoggedEvent] = field(default_factory=list)
+    happenings: list[Text] = field(default_factory=list)  # the events that took effect
     chosen: dict[str, str] = field(default_factory=dict)  # actions of those who had their turn in this step
 
     def __post_init__(self) -> None:
@@ -92,33 +84,33 @@ class TerminalGame:
     def _leavable(self) -> dict[str, Flags]:
         return {agent: leavable(machine) for agent, machine in self.task.machines.items()}
 
-    def choose(self, action: str) -> list[LoggedEvent]:
+    def choose(self, action: str) -> list[Text]:
         """Choose an action for the agent whose turn it is; after the last of them, the whole team makes its step."""
         if self.driven is not None:
             self.chosen[self.driven] = action
         return self.advance() if len(self.chosen) == len(self.drivers) else []
 
-    def advance(self) -> list[LoggedEvent]:
-        """Let everyone act."""
+    def advance(self) -> list[Text]:
+        """Let everyone act; return what happened."""
         actions, self.chosen = self.teammates(self.episode) | self.chosen, {}
         step = self.episode.step(actions)
-        new = [LoggedEvent(self.episode.time, event, self.team_state) for event in step.events]
+        new = [self._describe(event) for event in step.events]
         self.happenings += new
         return new
+
+    def _describe(self, event: str) -> Text:
+        """Say which event took effect, who made it happen, and who else synchronised on it."""
+        makers = list(self.task.control[event])
+        others = [name for name, known in self.task.knows.items() if event in known and name not in makers]
+        said = f" by {listed(makers)}" + (f" with {listed(others)}" if others else "")
+        step = f"step {self.episode.time:,}: "
+        return Text.assemble(step, (event, "bold"), f"{said}; team in {self.team_state}")
 
     def start_again(self) -> None:
         """Start again with the next seed."""
         self.seed += 1
         self.happenings, self.chosen = [], {}
         self.episode = TeamEpisode(self.task, self.seed, strict=self.is_sound)
-
-
-def describe_event(game: TerminalGame, entry: LoggedEvent) -> Text:
-    """Say which event took effect, who made it happen, and who else synchronised on it."""
-    makers = list(game.task.control[entry.event])
-    others = [name for name, known in game.task.knows.items() if entry.event in known and name not in makers]
-    said = f" by {listed(makers)}" + (f" with {listed(others)}" if others else "")
-    return Text.assemble(f"step {entry.step:,}: ", (entry.event, "bold"), f"{said}; team in {entry.team_state}")
 
 
 def describe_outcome(game: TerminalGame, outcome: Outcome) -> Text:
@@ -159,14 +151,9 @@ def draw_frame(game: TerminalGame, width: int, height: int = UNLIMITED, keys: st
 
 def _set_beside(left: Sequence[Text], right: Sequence[Text]) -> list[Text]:
     """Set two columns of lines side by side."""
-    width = left[0].cell_len
-    lines = []
-    for row, other in zip_longest(left, right):
-        line = row.copy() if row else Text()
-        if other:
-            line.append(" " * (width - line.cell_len + GAP)).append_text(other)
-        lines.append(line)
-    return lines
+    width = left[0].cell_len + GAP
+    pairs = zip_longest(left, right, fillvalue=Text())
+    return [Text.assemble(row, " " * (width - row.cell_len) if other else "", other) for row, other in pairs]
 
 
 def _panel(game: TerminalGame, events: int) -> list[Text]:
@@ -182,7 +169,7 @@ def _panel(game: TerminalGame, events: int) -> list[Text]:
     lines += aligned([_agent_row(game, name) for name in agents])
     if len(game.task.agents) > len(agents):
         lines.append(Text(f"… and {len(game.task.agents) - len(agents):,} more agents", "dim"))
-    events_seen = [describe_event(game, entry) for entry in game.happenings[-events:]]
+    events_seen = [event.copy() for event in game.happenings[-events:]]
     return [*lines, Text(), *events_seen, *(Text() for _ in range(events - len(events_seen)))]
 
 

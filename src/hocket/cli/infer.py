@@ -1,9 +1,10 @@
-"""infer: machines from a log."""
+"""infer, ask, explore: machines from a log, from your answers, and from experiments on a map."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +12,17 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.options import Flag, MaybePath, MaybeText, Words, items, names, option
-from hocket.cli.show import print_machine
+from hocket.cli.options import Flag, Json, MaybeNumber, MaybePath, MaybeText, Number, Words, items, names, option
+from hocket.cli.study import RunOptions
 from hocket.cli.subject import LARGEST_COMPOSITION
 from hocket.cli.terminal import SHOWN_AGENTS, make_console, print_json, print_rest
-from hocket.draw.graphviz import FORMATS as DRAWINGS
-from hocket.errors import AssignmentError, HocketError
-from hocket.exploration.explore import with_learnt_machine
+from hocket.errors import AssignmentError, HocketError, SettingsError
+from hocket.exploration.explore import STEPS, Explored, explore, with_learnt_machine
+from hocket.files import make_folder, write_whole
+from hocket.inference.ask import TRIALS, Answer, Trial, ask
 from hocket.inference.infer import Inferred, UnexplainedError, infer
-from hocket.inference.logs import Log, Observed
+from hocket.inference.logs import Attempt, Episode, Log, Observed
+from hocket.learn.settings import DEFAULT_LEARNER
 from hocket.machine.formats import save_design
 from hocket.machine.formats.schema import Design
 from hocket.runtime.run_logs import read_log
@@ -29,6 +32,11 @@ from hocket.texts import counted
 
 SHOWN_UNTRIED = 10  # combinations of agent, state and event
 OBSERVED_WORDS = {"all": "refusals are seen", "reward": "rewards only", "effective": "accepted events only"}
+WORDS: dict[str, Answer] = {"a": "accepted", "r": "refused", "d": "done", "i": "impossible"}
+LEARNT = "{} (explored)"  # what a task is called whose machine was learnt
+
+LocalEventSets = Annotated[Words, option("AGENT=EVENT,...", help="An agent's local event set.")]
+Demonstrations = Annotated[MaybePath, option("LOG", help="Demonstrations to begin with, as `hocket infer` reads them.")]
 
 
 @dataclass(frozen=True)
@@ -37,8 +45,7 @@ class Infer:
 
     log: Annotated[Positional[Path], option("LOG")]
     """A log (.csv, .jsonl, .xes): episode, event, accepted (0 or 1), done (1 where the task is complete)."""
-    knows: Annotated[Words, option("AGENT=EVENT,...")] = ()
-    """An agent's local event set."""
+    knows: LocalEventSets = ()
     control: Annotated[Words, option("EVENT=AGENT,...")] = ()
     """The agents that control an event; with this alone, the cheapest local event sets are found first."""
     task: Annotated[MaybeText, option("TASK")] = None
@@ -53,55 +60,46 @@ class Infer:
     """Time limit of the solver."""
     out: Annotated[MaybePath, option("FILE", "-o")] = None
     """Write the machine (.toml, .json; with --task the task with this machine), or draw it (.svg, .png, .pdf)."""
-    json: Flag = False
-    """Print one JSON object."""
+    json: Json = False
 
     def run(self) -> int:
         task = None if self.task is None else load_task(self.task)
         log = read_log(self.log, self.observed, self.outcome)
-        knows, control = self.assignment(task)
-        agents = knows or tuple(dict.fromkeys(agent for controllers in control.values() for agent in controllers))
-        try:
-            answer = infer(log, agents, control, noise=self.noise, seconds=self.seconds)
-        except UnexplainedError as error:
-            if self.json:
-                print_json(
-                    {"explained": False, "counterexample": error.unexplained.as_json(), "problems": [str(error)]}
-                )
-            else:
-                make_console().print(Text(_capital(str(error)), "bold red"))
-            return 1
-        if self.out is not None:
-            write_answer(answer, control, task, self.out)
-        if self.json:
-            print_json({"explained": True, **answer.as_json()})
-        else:
-            print_answer(make_console(), log, answer)
-        return 0
-
-    def assignment(self, task: Task | None) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, ...]]]:
-        """Put together local event sets and control, of the task and of options."""
-        knows = {agent: names(text) for agent, text in items(self.knows, "--knows")}
-        control = {event: names(text) for event, text in items(self.control, "--control")}
-        if task is not None:
-            knows = {**{agent: tuple(events) for agent, events in task.knows.items()}, **knows}
-            control = {**{event: tuple(agents) for event, agents in task.controllers.items()}, **control}
+        knows = {**({} if task is None else task.knows), **_named(self.knows, "--knows")}
+        control = {**({} if task is None else task.controllers), **_named(self.control, "--control")}
         if not knows and not control:
             raise AssignmentError(
                 "say who knows what: --knows AGENT=EVENT,..., --control EVENT=AGENT,... or --task TASK"
             )
-        return knows, control
+        agents = knows or tuple(dict.fromkeys(agent for controllers in control.values() for agent in controllers))
+        try:
+            answer = infer(log, agents, control, noise=self.noise, seconds=self.seconds)
+        except UnexplainedError as error:
+            said = str(error)
+            if self.json:
+                counterexample = error.unexplained.as_json()
+                return print_json({"explained": False, "counterexample": counterexample, "problems": [said]}, ok=False)
+            make_console().print(Text(said[:1].upper() + said[1:], "bold red"))
+            return 1
+        if self.out is not None:
+            write_answer(answer, control, task, self.out)
+        if self.json:
+            return print_json({"explained": True, **answer.as_json()})
+        print_answer(make_console(), answer)
+        return 0
 
 
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
+def _named(given: Words, option: str) -> dict[str, Iterable[str]]:
+    return {key: names(text) for key, text in items(given, option)}
 
 
-def print_answer(console: Console, log: Log, answer: Inferred) -> None:
+def print_answer(console: Console, answer: Inferred) -> None:
     """Print machines with how many episodes show each transition, what to try next, and the claim."""
+    from hocket.cli.check import print_machine
+
+    log, evidence = answer.log, answer.evidence
     sizes = (counted(len(log.episodes), "episode"), counted(log.attempts, "attempt"), counted(len(log.events), "event"))
     console.print(f"{', '.join(sizes)} ({OBSERVED_WORDS[log.observed]})\n")
-    evidence = answer.evidence
     for agent, machine in list(answer.machines.items())[:SHOWN_AGENTS]:
         notes = {
             key: f" ×{len(evidence[agent, *key].accepted)}" for key in machine.transitions if (agent, *key) in evidence
@@ -118,17 +116,171 @@ def print_answer(console: Console, log: Log, answer: Inferred) -> None:
     console.print(Text(answer.claim, "italic"))
 
 
-def write_answer(answer: Inferred, control: Mapping[str, tuple[str, ...]], task: Task | None, out: Path) -> None:
+def write_answer(answer: Inferred, control: Mapping[str, Iterable[str]], task: Task | None, out: Path) -> None:
     """Write what was learnt: a drawing with its evidence, the task with its new machine, or the machine."""
-    if out.suffix.lower() in DRAWINGS:
+    from hocket.draw.graphviz import FORMATS
+
+    if out.suffix.lower() in FORMATS:
         from hocket.draw.learnt import draw_learnt  # loads Graphviz
 
         draw_learnt(answer, out)
-        return
-    if task is not None:
+    elif task is not None:
         save_task(with_learnt_machine(task, answer), out)
-        return
-    if answer.team.most_states > LARGEST_COMPOSITION:
+    elif answer.team.most_states > LARGEST_COMPOSITION:
         raise HocketError(f"the team machine may have {answer.team.most_states_shown} states, too many to be written")
-    known = {event: agents for event, agents in control.items() if event in answer.team.events}
-    save_design(Design(answer.team.machine(), answer.knows, known), out)
+    else:
+        known = {event: tuple(agents) for event, agents in control.items() if event in answer.team.events}
+        save_design(Design(answer.team.machine(), answer.knows, known), out)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Learn machines by asking you: may this event happen now? Answer a(ccepted), r(efused), d(one) or i(mpossible)."""
+
+    knows: LocalEventSets = ()
+    task: Annotated[MaybeText, option("TASK")] = None
+    """Take the local event sets from a task; its machine is not used."""
+    log: Demonstrations = None
+    trials: Number = TRIALS
+    """Number of random attempts in a row that must agree with what was learnt before it ends."""
+    out: Annotated[MaybePath, option("FILE", "-o")] = None
+    """Write the machine that was learnt, or draw it, as `hocket infer` does."""
+    json: Flag = False
+    """Print one JSON object at the end; questions go to standard error."""
+
+    def run(self) -> int:
+        task = None if self.task is None else load_task(self.task)
+        knows = {**({} if task is None else task.knows), **_named(self.knows, "--knows")}
+        if not knows:
+            raise AssignmentError("say who knows what: --knows AGENT=EVENT,... or --task TASK")
+        console = make_console(stderr=self.json)
+        answer = converse(console, knows, None if self.log is None else read_log(self.log), self.trials)
+        if answer is None:
+            console.print("Nothing was answered.")
+            return 1
+        if self.out is not None:
+            write_answer(answer, {}, task, self.out)
+        if self.json:
+            return print_json(answer.as_json())
+        print_answer(console, answer)
+        return 0
+
+
+def converse(console: Console, knows: Mapping[str, Iterable[str]], log: Log | None, trials: int) -> Inferred | None:
+    """Put questions until nothing is left to ask; whoever stops earlier gets what follows from the answers so far."""
+    questions, episodes = ask(knows, log, trials=trials), list[list[Attempt]]()
+    trial = next(questions)
+    while (answer := put(console, trial)) is not None:
+        if trial.begins:
+            episodes.append([])
+        if answer != "impossible":
+            episodes[-1].append(Attempt(trial.event, answer != "refused", answer == "done"))
+        try:
+            trial = questions.send(answer)
+        except StopIteration as stop:
+            learnt: Inferred = stop.value
+            return learnt
+    told = [Episode(f"answers {number}", tuple(rows)) for number, rows in enumerate(episodes, start=1) if rows]
+    whole = Log((*(log.episodes if log is not None else ()), *told))
+    return infer(whole, knows) if whole.attempts else None
+
+
+def put(console: Console, trial: Trial) -> Answer | None:
+    """Put one question; None where whoever answers has had enough."""
+    if trial.begins:
+        console.print(Text("From the start:", "dim"))
+    after = f" after {', '.join(trial.trace)}" if trial.trace else ""
+    while True:
+        console.print(Text.assemble((trial.event, "bold"), f"{after}? [a/r/d/i, q to stop] "), end="")
+        try:
+            word = input().strip().lower()
+        except EOFError:
+            console.print()
+            return None
+        if word in ("q", "quit"):
+            return None
+        if word[:1] in WORDS and WORDS[word[:1]].startswith(word):
+            return WORDS[word[:1]]
+        console.print("Answer accepted, refused, done or impossible (their first letters will do).")
+
+
+@dataclass(frozen=True)
+class Explore(RunOptions):
+    """Learn the machine of a task, which is hidden, by experiments on its map; then train with what was learnt."""
+
+    target: Annotated[Positional[str], option("TASK")]
+    """A built-in name (buttons, rendezvous-3) or a file. Its machine is hidden and only answers experiments."""
+    log: Demonstrations = None
+    trials: Number = TRIALS
+    """Number of random attempts in a row that must agree with what was learnt before exploring ends."""
+    most_steps: Number = STEPS
+    """Step limit of exploring, in steps of the team."""
+    seed: Number = 0
+    """Random seed of slips and attempts."""
+    only: Flag = False
+    """Do not train."""
+    learner: Annotated[str, option("LEARNER")] = DEFAULT_LEARNER
+    """The learner that trains, with the machine that was learnt and, for comparison, with the true one."""
+    seeds: Number = 10
+    """Number of training runs, each with its own seed."""
+    steps: MaybeNumber = None
+    """Training steps per run (default: the learner's)."""
+    save: Annotated[MaybePath, option("FILE")] = None
+    """Write the task with the machine that was learnt (.toml, .json)."""
+
+    def run(self) -> int:
+        from hocket.study.study import Study
+
+        if self.json and not self.only:
+            raise SettingsError("--json prints what was learnt, as one object, and is for --only")
+        world = load_task(self.target)
+        demonstrations = None if self.log is None else read_log(self.log)
+        explored = explore(
+            world, demonstrations=demonstrations, trials=self.trials, steps=self.most_steps, seed=self.seed
+        )
+        if self.save is not None:
+            save_task(explored.task, self.save)
+        if self.out is not None:
+            keep_exploration(explored, self.out)
+        if self.json:
+            print_json(as_json(explored))
+        else:
+            console = make_console()
+            console.print(Text(summary(explored), "bold"))
+            print_answer(console, explored.answer)
+        code = 0 if explored.is_complete else 1
+        if self.only:
+            return code
+        learnt = replace(explored.task, name=LEARNT.format(world.name))
+        return self.execute(Study([learnt, world], [self.learner], self.seeds, self.steps)) or code
+
+
+def summary(explored: Explored) -> str:
+    """Say in a sentence what exploring took."""
+    took = f"{counted(explored.steps, 'step')} of the team in {counted(explored.episodes, 'episode')}"
+    last, states = explored.history[-1]
+    end = "nothing was left to try" if explored.is_complete else "the limit of steps was reached"
+    return f"Explored {explored.world.name}: {took}, until {end}; {states} states since step {last:,}."
+
+
+def as_json(explored: Explored) -> dict[str, object]:
+    """Say what exploring took and has learnt as a JSON document."""
+    return {
+        "task": explored.world.name,
+        "steps": explored.steps,
+        "episodes": explored.episodes,
+        "complete": explored.is_complete,
+        "history": [list(row) for row in explored.history],
+        "summary": summary(explored),
+        **explored.answer.as_json(),
+    }
+
+
+def keep_exploration(explored: Explored, folder: Path) -> None:
+    """Write down for the report what exploring took and has learnt, with a drawing."""
+    from hocket.draw.learnt import learnt_svg  # loads Graphviz
+
+    place = make_folder(folder / "exploration")
+    write_whole(place / "exploration.json", json.dumps(as_json(explored), indent=1))
+    write_whole(place / "machines.svg", learnt_svg(explored.answer))
+    write_whole(place / "log.csv", explored.answer.log.as_csv())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
 
-from hocket.cli.options import Flag, option
+from hocket.cli.options import Flag, Json, option
 from hocket.cli.terminal import make_console, print_entries, print_json
 from hocket.learn.settings import DEVICES, SettingInfo, SettingValue, describe_settings
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hocket.learn.learner import Learner
 
 WIDTH = 79  # columns
-INDENT = "    "
+INDENT = "      "
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,25 @@ class ListLearners:
     """Learners whose settings to list."""
     markdown: Flag = False
     """Print the documentation page of all learners and settings."""
-    json: Flag = False
-    """Print one JSON object."""
+    json: Json = False
 
     def run(self) -> int:
         from hocket.learn.catalogue import LEARNERS, find_learner
 
         chosen = [find_learner(name) for name in self.names] or [*LEARNERS.values()]
         if self.json:
-            print_json({learner.name: _row(learner) for learner in chosen})
-        elif self.markdown:
+            return print_json({learner.name: _row(learner) for learner in chosen})
+        if self.markdown:
             print(settings_page(chosen), end="")
-        else:
-            _print_learners(chosen, with_settings=bool(self.names))
+            return 0
+        console = make_console()
+        for learner in chosen if self.names else ():
+            print_entries(console, {learner.name: _in_a_sentence(learner)})
+            for setting in describe_settings(learner.settings):
+                print(_in_words(setting))
+        if not self.names:
+            print_entries(console, {learner.name: _in_a_sentence(learner) for learner in chosen})
+            console.print("List the settings of a learner: hocket learners NAME", style="dim")
         return 0
 
 
@@ -70,18 +76,6 @@ def _in_a_sentence(learner: Learner) -> str:
     return "; ".join([learner.summary, *remarks])
 
 
-def _print_learners(learners: Sequence[Learner], *, with_settings: bool) -> None:
-    console = make_console()
-    if not with_settings:
-        print_entries(console, {learner.name: _in_a_sentence(learner) for learner in learners})
-        console.print("List the settings of a learner: hocket learners NAME", style="dim")
-        return
-    for learner in learners:
-        print_entries(console, {learner.name: _in_a_sentence(learner)})
-        for setting in describe_settings(learner.settings):
-            print(_in_words(setting))
-
-
 def print_settings() -> None:
     """List the settings of all learners below the help of a command that takes them."""
     from hocket.learn.catalogue import LEARNERS
@@ -102,12 +96,8 @@ def _in_words(setting: SettingInfo, names: Sequence[str] = ()) -> str:
     remarks = "; ".join(filter(None, (setting.unit, ", ".join(names))))
     head = f"{setting.name}={as_written(setting.default)}{f' ({remarks})' if remarks else ''}"
     width = min(WIDTH, get_terminal_size((WIDTH, 24)).columns)
-    deep = INDENT + "  "
-    lines = (
-        fill(head, width, initial_indent="  ", subsequent_indent=deep),
-        fill(f"{setting.meaning}; {setting.rule}", width, initial_indent=deep, subsequent_indent=deep),
-    )
-    return "\n".join(lines)
+    lines = (("  ", head), (INDENT, f"{setting.meaning}; {setting.rule}"))
+    return "\n".join(fill(line, width, initial_indent=first, subsequent_indent=INDENT) for first, line in lines)
 
 
 def as_written(value: SettingValue) -> str:

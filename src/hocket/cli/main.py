@@ -37,28 +37,28 @@ GC_THRESHOLDS = (100_000, 20, 20)  # large, since results are many objects witho
 SUMMARY = "Reward machines for teams: split a team task into one task per agent, prove the split sound, train and test."
 COMMANDS = {  # in the order in which a newcomer needs them: the module and the class of each
     "tasks": "tasks.ListTasks",
-    "new": "new.New",
+    "new": "tasks.New",
     "check": "check.Check",
-    "repair": "repair.Repair",
-    "show": "show.Show",
+    "repair": "check.Repair",
+    "show": "check.Show",
     "play": "play.PlayTask",
     "studio": "studio.OpenStudio",
     "learners": "learners.ListLearners",
     "train": "train.Train",
-    "survey": "survey.SurveyMap",
+    "survey": "train.SurveyMap",
     "study": "study.RunStudy",
-    "paper": "paper.Paper",
-    "report": "report.Report",
+    "paper": "study.Paper",
+    "report": "study.Report",
     "evaluate": "evaluate.Evaluate",
     "infer": "infer.Infer",
-    "ask": "ask.Ask",
-    "explore": "explore.Explore",
-    "export": "export.ExportTeam",
-    "simulate": "simulate.Simulate",
-    "run": "run.RunTeam",
-    "verify": "verify.Verify",
-    "keys": "keys.Keys",
-    "bench": "bench.Bench",
+    "ask": "infer.Ask",
+    "explore": "infer.Explore",
+    "export": "evaluate.ExportTeam",
+    "simulate": "team.Simulate",
+    "run": "team.RunTeam",
+    "verify": "team.Verify",
+    "keys": "team.Keys",
+    "bench": "train.Bench",
 }
 CONFIG = (OmitArgPrefixes, OmitSubcommandPrefixes)
 
@@ -133,7 +133,11 @@ def run(args: list[str]) -> int:
     except MemoryError:
         return _print_error("not enough memory")
     except (Exception, SystemExit):  # a library that exits has not answered, either
-        return _print_internal_error(args)
+        with suppress(OSError):
+            make_console(stderr=True).print(traceback.format_exc(), end="")
+        command = printable(shlex.join(["hocket", *args]))
+        advice = f"please report the lines above, version {__version__}, and the command: {command}"
+        return _print_error(f"internal error, not caused by the input; {advice}", INTERNAL_ERROR)
     return code
 
 
@@ -221,12 +225,3 @@ def _print_error(sentence: str, code: int = INVALID_INPUT) -> int:
     except OSError:
         drop(sys.stderr)
     return code
-
-
-def _print_internal_error(args: list[str]) -> int:
-    """Print the traceback, and what to report."""
-    with suppress(OSError):
-        make_console(stderr=True).print(traceback.format_exc(), end="")
-    command = printable(shlex.join(["hocket", *args]))
-    advice = f"please report the lines above, version {__version__}, and the command: {command}"
-    return _print_error(f"internal error, not caused by the input; {advice}", INTERNAL_ERROR)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
-from tyro.conf import FlagCreatePairsOff, UseAppendAction, arg
+from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from hocket.errors import AssignmentError, shown
@@ -15,9 +15,9 @@ from hocket.errors import AssignmentError, shown
 LARGEST_FLOAT = 2**53  # up to which every whole number is one
 
 
-def option(metavar: str | None = None, *aliases: str, name: str | None = None) -> object:
+def option(metavar: str | None = None, *aliases: str, name: str | None = None, help: str | None = None) -> object:
     """Describe an option as its help shows it: what to put there, and its default where there is one to speak of."""
-    return arg(name=name, metavar=metavar, aliases=aliases, help_behavior_hint=_hint)
+    return arg(name=name, metavar=metavar, aliases=aliases, help=help, help_behavior_hint=_hint)
 
 
 def _hint(default: str) -> str:
@@ -52,6 +52,13 @@ MaybeNumber = Annotated[Optional[int], option("N"), WHOLE]  # noqa: UP045
 Flag = Annotated[FlagCreatePairsOff[bool], option()]  # an option that is there or not
 MaybeText = Optional[str]  # noqa: UP045
 MaybePath = Optional[Path]  # noqa: UP045
+# What many commands take, with its help.
+Json = Annotated[FlagCreatePairsOff[bool], option(help="Print one JSON object.")]
+NamedTask = Annotated[Positional[str], option("TASK", help="A built-in name (buttons, rendezvous-3) or a file.")]
+RunsFolder = Annotated[Positional[Path], option("FOLDER", help="The folder that `hocket train --out` wrote.")]
+Softmax = Annotated[
+    FlagCreatePairsOff[bool], option(help="Sample from the softmax policy instead of taking the greedy action.")
+]
 if TYPE_CHECKING:
     Words = tuple[tuple[str, ...], ...]  # of an option that may be given several times with several words
 else:

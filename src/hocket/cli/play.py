@@ -1,4 +1,4 @@
-"""play: drive agents of a task in the terminal while their teammates act, or watch all of them."""
+"""play: drive agents of a task in the terminal while their teammates act, watch all of them, or film them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
+import numpy as np
 from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.game import NOT_SOUND, Outcome, TerminalGame, describe_event, describe_outcome, draw_frame
+from hocket.cli.game import NOT_SOUND, Outcome, TerminalGame, describe_outcome, draw_frame
 from hocket.cli.options import MaybePath, Number, names, option
 from hocket.cli.terminal import PIPE_WIDTH, make_console, print_line
+from hocket.draw.scene import Scene
+from hocket.draw.task_scene import scene_of
 from hocket.draw.text import CELL
-from hocket.errors import HocketError, TaskError, known_names, require_known
+from hocket.errors import FormatError, HocketError, TaskError, known_names, require_known
 from hocket.files import exists
 from hocket.task.catalogue import load_task
 from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.task import Task
+
+if TYPE_CHECKING:
+    from hocket.study.records import Replay
 
 ACTION_KEYS = {
     "w": "up", "k": "up", "\x1b[A": "up", "\x1bOA": "up",
@@ -90,7 +96,6 @@ class PlayTask:
         return 0 if outcome in ("completed", "stopped") else 1
 
     def _write_film(self, out: Path) -> int:
-        from hocket.cli.film import kept_episode, played_episode  # loads what terminals do without
         from hocket.draw.film import draw_episode
 
         if Path(self.target).is_dir():
@@ -122,27 +127,58 @@ def _teammates(task: Task, named: str) -> Teammates:
     return trained_teammates(task, load_policies(named, task))
 
 
+def played_episode(task: Task, act: Teammates, seed: int, steps: int) -> tuple[Scene, Replay]:
+    """Play an episode of so many steps at most."""
+    from hocket.draw.film import MOST_STEPS  # loads what terminals do without
+    from hocket.study.records import Replay
+
+    episode = TeamEpisode(task, seed, strict=False)
+    cells, states = [tuple(episode.cells.values())], [tuple(episode.states.values())]
+    events: list[tuple[int, str]] = []
+    while not episode.done and episode.time < min(steps, MOST_STEPS):
+        happened = episode.step(act(episode)).events
+        cells.append(tuple(episode.cells.values()))
+        states.append(tuple(episode.states.values()))
+        events += [(episode.time, event) for event in happened]
+    rows, columns = np.divmod(np.array(cells), task.grid.columns)
+    points = np.stack([columns, rows], axis=2) + 0.5
+    return scene_of(task), Replay(episode.done, points, tuple(states), tuple(events))
+
+
+def kept_episode(folder: Path) -> tuple[Scene, Replay]:
+    """Find the first episode that was kept in a folder of runs, of a greedy policy if there is one, and its map."""
+    from hocket.draw.scene_files import read_scene
+    from hocket.study.store import load_results
+
+    results = load_results(folder)
+    scenes = {digest: scene_of(task) for digest, task in results.tasks.items()}
+    scenes |= {scene.digest: scene for scene in map(read_scene, results.scenes)}
+    for record in results.records:
+        replays = record.test_summary.replays if record.test_summary is not None else {}
+        if replays and record.digest in scenes:
+            return scenes[record.digest], replays.get("greedy") or next(iter(replays.values()))
+    raise FormatError("has no episode that was kept to be watched", path=folder)
+
+
 def _play_on_screen(game: TerminalGame, console: Console, delay: float) -> Outcome:
     """Play on a screen of its own, and leave the last picture behind."""
     from rich.live import Live  # only where there is a terminal
 
     keys = WATCHING if game.driven is None else DRIVING
-    outcome = game.outcome
+    outcome: Outcome | None = None
     with _keyboard() as keyboard, Live(console=console, screen=True, auto_refresh=False) as live:
-        while outcome is None:
+        while (outcome := outcome or game.outcome) is None:
             lines = draw_frame(game, console.width, console.height, keys)
             live.update(Text("\n", no_wrap=True).join(lines), refresh=True)
             key = keyboard.read(delay if game.driven is None else IDLE)
             if key == QUIT:
                 outcome = "stopped"
-                break
-            if key == AGAIN:
+            elif key == AGAIN:
                 game.start_again()
             elif game.driven is None and key is None:
                 game.advance()
             elif game.driven is not None and key in ACTION_KEYS:
                 game.choose(ACTION_KEYS[key])
-            outcome = game.outcome
     for line in draw_frame(game, console.width, console.height - 2):
         print_line(console, line)
     return outcome
@@ -153,8 +189,8 @@ def _watch_lines(game: TerminalGame, console: Console) -> Outcome:
     if not game.is_sound:
         console.print(Text(NOT_SOUND, "bold red"))
     while game.outcome is None:
-        for entry in game.advance():
-            console.print(describe_event(game, entry))
+        for line in game.advance():
+            console.print(line)
     return game.outcome
 
 
@@ -171,8 +207,8 @@ def _drive_lines(game: TerminalGame, console: Console) -> Outcome:
             elif key not in ACTION_KEYS:
                 raise HocketError(f"key {key!r} does nothing; wasd and hjkl move, '.' stays, r starts again, q quits")
             elif game.outcome is None:
-                for entry in game.choose(ACTION_KEYS[key]):
-                    console.print(describe_event(game, entry))
+                for event in game.choose(ACTION_KEYS[key]):
+                    console.print(event)
         width = console.width if console.is_terminal else max(PIPE_WIDTH, game.task.grid.columns * CELL)
         for row in draw_frame(game, width):
             print_line(console, row)
@@ -180,9 +216,9 @@ def _drive_lines(game: TerminalGame, console: Console) -> Outcome:
 
 
 class Keyboard:
-    """Reads single keys from a terminal."""
+    """Reads single keys from a terminal; without one, nobody ever types."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int | None) -> None:
         self.descriptor = descriptor
         self.typed = ""
 
@@ -192,14 +228,16 @@ class Keyboard:
             self._fill(timeout)
         while UNFINISHED.fullmatch(self.typed) and self._fill(ESCAPE_DELAY):
             pass
-        key = KEY.match(self.typed)
-        if key is None:
+        if (match := KEY.match(self.typed)) is None:
             return None
-        self.typed = self.typed[key.end() :]
-        return key[0] if len(key[0]) > 1 else key[0].lower()
+        self.typed = self.typed[match.end() :]
+        return match[0] if len(match[0]) > 1 else match[0].lower()
 
     def _fill(self, timeout: float) -> bool:
         """Wait for something typed; a terminal that has gone away quits."""
+        if self.descriptor is None:
+            time.sleep(timeout)
+            return False
         if not select.select([self.descriptor], [], [], timeout)[0]:
             return False
         try:
@@ -209,19 +247,11 @@ class Keyboard:
         return True
 
 
-class NoKeyboard:
-    """Stands in where input comes from elsewhere: nobody ever types."""
-
-    def read(self, timeout: float) -> str | None:
-        time.sleep(timeout)
-        return None
-
-
 @contextmanager
-def _keyboard() -> Iterator[Keyboard | NoKeyboard]:
+def _keyboard() -> Iterator[Keyboard]:
     """Take keys as they are typed, without showing them; on the way out, leave the terminal as it was."""
     if not _is_terminal(sys.stdin):
-        yield NoKeyboard()
+        yield Keyboard(None)
         return
     import termios  # not on every system
     import tty

@@ -1,17 +1,67 @@
-"""The results of a study: a table on a terminal, or JSON."""
+"""How far a study is, while it runs, and its results: a table on a terminal, or JSON."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
+from rich.console import Console, RenderableType
+from rich.console import Group as Stack
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from hocket.cli.terminal import make_console, print_table
-from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, FinalPerformance
+from hocket.errors import printable
+from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR
 from hocket.report.summary import RunGroup, Section, Summary
 
+if TYPE_CHECKING:
+    from hocket.study.running import Update  # loads the compiler
+
+SHOWN_MEDIANS = 12  # groups on the progress display
+BAR = 30  # characters
 HOT = 0.2  # difference of success between greedy and softmax tests from which on softmax is said to be too hot
 SLOW = 2  # times as many steps in softmax as in greedy tests, above which it is said, too
+
+MEANING = (
+    f"Test steps: median over runs of each run's median over its last {LAST_TESTS} tests; a failure counts as the step "
+    f"limit.\nLearnt after: the median training step from which at least {ENOUGH:.0%} of tests succeed, within "
+    f"{NEAR:.0%} of the final length."
+)
+RETURNS = (
+    "Return: the sum of rewards of an episode; median over runs of each run's median over its last "
+    f"{LAST_TESTS} tests.\nLearnt after: the median training step from which returns are within {NEAR:.0%} of the last."
+)
+
+
+class Progress:
+    """How far a study is: jobs, speed, time left, and the medians of the latest tests."""
+
+    def __init__(self) -> None:
+        self.update: Update | None = None
+        self.begin = time.perf_counter()
+
+    def show(self, update: Update) -> None:
+        """Take note of how far it is; drawing happens several times a second."""
+        self.update = update
+
+    def draw(self) -> RenderableType:
+        """Lay out the bar, and the medians below it."""
+        update, seconds = self.update, time.perf_counter() - self.begin
+        if update is None:
+            return Text("compiling")
+        share = update.steps / max(update.all_steps, 1)
+        left = f"{seconds * (1 - share) / share:.0f} s left" if share else "compiling"
+        line, medians = Table.grid(padding=(0, 2)), Table.grid(padding=(0, 2))
+        speed = f"{update.steps / seconds / 1e6:.1f} M agent-steps/s"
+        bar = ProgressBar(total=max(update.all_steps, 1), completed=update.steps, width=BAR)
+        line.add_row(f"{update.jobs:,} of {update.all_jobs:,} runs", bar, speed, left)
+        for label, value in list(update.medians.items())[-SHOWN_MEDIANS:]:
+            medians.add_row(Text(printable(label), "dim"), Text(f"{value:,.0f} test steps", "dim"))
+        return Stack(line, medians)
 
 
 def results_as_json(summary: Summary, stopped: bool) -> dict[str, object]:
@@ -26,7 +76,7 @@ def _row(section: Section, group: RunGroup) -> dict[str, object]:
     row |= {"steps": group.steps, "settings": dict(group.varied)}
     for policy, final in group.finals.items():
         row[policy] = {
-            **({"returns": list(final.quartiles)} if final.is_return else {"quartiles": list(final.quartiles)}),
+            "returns" if final.is_return else "quartiles": list(final.quartiles),
             "success": final.success.value,
             "success_limits": [final.success.low, final.success.high],
             "learnt_after": None if group.is_reference else final.learnt_after,
@@ -53,45 +103,41 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
         console.print("There are no runs to summarize.")
         print_problems(summary)
         return
+    groups = [(section, group) for section in summary.sections for group in section.all_groups]
     many = len(summary.sections) > 1
-    measures = " or ".join(dict.fromkeys(section.measure for section in summary.sections))
-    titles = ("learner", "runs", "steps", "policy", f"{measures}: median (quartiles)", "success", "learnt after")
-    rows: list[tuple[str, ...]] = []
-    for section in summary.sections:
-        for group in section.all_groups:
-            for policy, final in _in_order(group, summary):
-                low, middle, high = final.quartiles
-                cells = (group.label, str(len(group.seeds)), f"{group.steps:,}", policy)
-                learnt = "–" if group.is_reference else final.learnt_in_words
-                success = "–" if section.is_continuing else f"{final.success.value:.3f}"
-                shown = (*cells, f"{middle:g} ({low:g} to {high:g})", success, learnt)
-                rows.append((section.title, *shown) if many else shown)
-    print_table(console, ("task", *titles) if many else titles, rows)
+    _print_table(console, summary, groups, many=many)
     for text in dict.fromkeys(RETURNS if section.has_returns else MEANING for section in summary.sections):
         console.print(text, style="dim")
-    references = [section.reference for section in summary.sections if section.reference is not None]
-    for label in dict.fromkeys(reference.label for reference in references):
+    for label in dict.fromkeys(section.reference.label for section in summary.sections if section.reference):
         console.print(f"All tests of {label} count, as it does not learn.", style="dim")
-    _print_published(summary)
-    for section in summary.sections:
-        for group in section.all_groups:
-            if (bounds := group.bounds) is not None:
-                where = f"{group.label} on {section.title}" if many else group.label
-                within = f"{bounds.lower:.3f} <= V = {bounds.success.value:.3f} <= {bounds.upper:.3f}"
-                console.print(f"Theorem 3 for {where}, over {bounds.episodes:,} episodes: {within}")
-    for section in summary.sections:
-        for group in section.all_groups:
-            where = f"On {section.title}, " if many else ""
-            if group.team_verdict:
-                console.print(Text(f"{where}{group.team_verdict}", "bold red"))
-            elif note := _softmax_note(group):
-                console.print(f"{where}{note}", style="dim")
+    _print_published(console, summary)
+    for section, group in groups:
+        if (bounds := group.bounds) is not None:
+            where = f"{group.label} on {section.title}" if many else group.label
+            within = f"{bounds.lower:.3f} <= V = {bounds.success.value:.3f} <= {bounds.upper:.3f}"
+            console.print(f"Theorem 3 for {where}, over {bounds.episodes:,} episodes: {within}")
+    for section, group in groups:
+        where = f"On {section.title}, " if many else ""
+        if group.team_verdict:
+            console.print(Text(f"{where}{group.team_verdict}", "bold red"))
+        elif note := _softmax_note(group):
+            console.print(f"{where}{note}", style="dim")
     print_problems(summary)
 
 
-def _in_order(group: RunGroup, summary: Summary) -> list[tuple[str, FinalPerformance]]:
-    """List the final performance by kind of policy, greedy first; beside published results, softmax."""
-    return sorted(group.finals.items(), reverse=summary.published is not None)
+def _print_table(console: Console, summary: Summary, groups: Sequence[tuple[Section, RunGroup]], *, many: bool) -> None:
+    """Print the final performance by kind of policy, greedy first; beside published results, softmax."""
+    measures = " or ".join(dict.fromkeys(section.measure for section in summary.sections))
+    titles = ("learner", "runs", "steps", "policy", f"{measures}: median (quartiles)", "success", "learnt after")
+    rows = []
+    for section, group in groups:
+        for policy, final in sorted(group.finals.items(), reverse=summary.published is not None):
+            low, middle, high = final.quartiles
+            cells = (group.label, str(len(group.seeds)), f"{group.steps:,}", policy)
+            success = "–" if section.is_continuing else f"{final.success.value:.3f}"
+            learnt = "–" if group.is_reference else final.learnt_in_words
+            rows.append((section.title, *cells, f"{middle:g} ({low:g} to {high:g})", success, learnt))
+    print_table(console, ("task", *titles) if many else titles, rows if many else [row[1:] for row in rows])
 
 
 def _softmax_note(group: RunGroup) -> str:
@@ -102,40 +148,29 @@ def _softmax_note(group: RunGroup) -> str:
     is_slow = softmax.quartiles[1] > SLOW * greedy.quartiles[1]
     if greedy.success.value - softmax.success.value < HOT and not is_slow:
         return ""
-    temperature = group.settings.get("temperature", 0)
-    return (
-        f"{group.label}: softmax at temperature {temperature:g} is hotter than many differences of values; see greedy."
-    )
+    hot = f"softmax at temperature {group.settings.get('temperature', 0):g}"
+    return f"{group.label}: {hot} is hotter than many differences of values; see greedy."
 
 
-MEANING = (
-    f"Test steps: median over runs of each run's median over its last {LAST_TESTS} tests; a failure counts as the step "
-    f"limit.\nLearnt after: the median training step from which at least {ENOUGH:.0%} of tests succeed, within "
-    f"{NEAR:.0%} of the final length."
-)
-
-
-RETURNS = (
-    "Return: the sum of rewards of an episode; median over runs of each run's median over its last "
-    f"{LAST_TESTS} tests.\nLearnt after: the median training step from which returns are within {NEAR:.0%} of the last."
-)
-
-
-def _print_published(summary: Summary) -> None:
+def _print_published(console: Console, summary: Summary) -> None:
     """Print published and measured values, and why they differ."""
-    rows = [(section.title, comparison) for section in summary.sections for comparison in section.published_levels]
-    if summary.published is None or not rows:
-        return
-    console = make_console()
     pair = ("published", "measured")
     titles = ["task", "learner", *pair, "", "published from", "measured from", *pair]
-    table = []
-    for task, comparison in rows:
-        levels = (comparison.published, comparison.measured)
-        final = (*(f"{level.final:.1f}" for level in levels), f"{comparison.difference:+.0%}")
-        reached = ["never" if level.reached is None else f"{level.reached:,}" for level in levels]
-        success = [f"{level.success:.3f}" for level in levels]
-        table.append((task, comparison.label, *final, *reached, *success))
+    table = [
+        [
+            section.title,
+            comparison.label,
+            *(f"{level.final:.1f}" for level in levels),
+            f"{comparison.difference:+.0%}",
+            *("never" if level.reached is None else f"{level.reached:,}" for level in levels),
+            *(f"{level.success:.3f}" for level in levels),
+        ]
+        for section in summary.sections
+        for comparison in section.published_levels
+        for levels in [(comparison.published, comparison.measured)]
+    ]
+    if summary.published is None or not table:
+        return
     console.print()
     print_table(console, titles, table)
     words = "final test steps, the training steps after which they are within 10% of it, and success"

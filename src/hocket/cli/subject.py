@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -14,6 +13,7 @@ from hocket.cli.options import MaybeText, Words, flat, items, names, option
 from hocket.documents import Document
 from hocket.errors import AssignmentError
 from hocket.machine.composition import Composition
+from hocket.machine.decomposition import Control, Knows
 from hocket.machine.formats.schema import LANGUAGES, Design, design_from
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.catalogue import load
@@ -29,12 +29,11 @@ LARGEST_COMPOSITION = 50_000  # states of a composition up to which it is enumer
 class Subject(NamedTuple):
     """What a command is about."""
 
-    name: str
     machine: RewardMachine | Composition
-    knows: Mapping[str, tuple[str, ...]]
-    control: Mapping[str, tuple[str, ...]]
-    needs: Mapping[str, tuple[str, ...]]  # event -> who must know it: control, and in a task also gates
-    task: Task | None  # None: a machine without a world
+    knows: Knows
+    control: Control
+    needs: Control  # event -> who must know it: control, and in a task also gates
+    task: Task | None = None  # None: a machine without a world
     reading: Reading | None = None  # of a sentence, where it is one
 
     @property
@@ -96,21 +95,14 @@ class OnSubject:
             if self.control:
                 raise AssignmentError("--control is for machines only; in a task, the conditions of events decide")
             task = subject.with_knows(given) if given else subject
-            knows = {agent: tuple(events) for agent, events in task.knows.items()}
-            control, needs = ({e: tuple(agents) for e, agents in who.items()} for who in (task.control, task.needs))
-            return Subject(self.name, task.machine, knows, control, needs, task)
+            return Subject(task.machine, task.knows, task.control, task.needs, task)
         control = {**subject.control, **{event: names(text) for event, text in items(self.control, "--control")}}
-        knows = {**(subject.knows or _controlled(control)), **given}
-        return Subject(self.name, subject.machine, knows, control, control, None, subject.reading)
-
-
-def _controlled(control: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """List the events that each agent controls."""
-    controlled: dict[str, tuple[str, ...]] = {}
-    for event, agents in control.items():
-        for agent in agents:
-            controlled[agent] = (*controlled.get(agent, ()), event)
-    return controlled
+        knows = dict(subject.knows)
+        if not knows:
+            for event, agents in control.items():
+                for agent in agents:
+                    knows[agent] = (*knows.get(agent, ()), event)
+        return Subject(subject.machine, {**knows, **given}, control, control, reading=subject.reading)
 
 
 def print_task(console: Console, task: Task) -> None:

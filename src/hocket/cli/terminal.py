@@ -6,8 +6,8 @@ import json
 import math
 import os
 import sys
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import TextIO
@@ -59,12 +59,25 @@ def _print(text: str) -> None:
         drop(sys.stdout)
 
 
-def make_console(*, stderr: bool = False) -> Console:
+def make_console(*, stderr: bool = False, quiet: bool = False) -> Console:
     """Open a console that takes text as it is: names never turn into markup, emoji or links; a terminal wraps words."""
-    console = _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    console = _Console(stderr=stderr, quiet=quiet, markup=False, emoji=False, highlight=False)
     if not console.is_terminal or not console.file.isatty():
         console.width, console.soft_wrap = 10_000, True  # a pipe has no width to wrap at, even one with colours
     return console
+
+
+@contextmanager
+def live_display(console: Console, draw: Callable[[], RenderableType]) -> Iterator[None]:
+    """Show on a terminal, while work goes on, what is drawn several times a second."""
+    if not console.is_terminal:
+        yield
+        return
+    from rich.live import Live  # only where there is a terminal
+
+    console.soft_wrap = False
+    with Live(console=console, transient=True, refresh_per_second=8, get_renderable=draw):
+        yield
 
 
 def print_line(console: Console, line: Text) -> None:
@@ -74,9 +87,10 @@ def print_line(console: Console, line: Text) -> None:
     console.print(line)
 
 
-def print_json(value: object) -> None:
-    """Print a value for programs; what JSON has no number for is null."""
+def print_json(value: object, *, ok: bool = True) -> int:
+    """Print a value for programs, and return the exit code of a yes or a no; what JSON has no number for is null."""
     _print(json.dumps(_without_infinities(value), indent=2, allow_nan=False))
+    return 0 if ok else 1
 
 
 def _without_infinities(value: object) -> object:
@@ -87,14 +101,13 @@ def _without_infinities(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def print_written(paths: Iterable[Path], *, json: bool, **about: object) -> None:
+def print_written(paths: Iterable[Path], *, json: bool, **about: object) -> int:
     """Print which files were written, a line each; as JSON, with what else there is to say."""
     names = [str(path) for path in paths]
     if json:
-        print_json({"written": names, **about})
-    else:
-        for name in names:
-            print_plain(name)
+        return print_json({"written": names, **about})
+    print_plain("\n".join(names))
+    return 0
 
 
 def print_table(console: Console, titles: Iterable[str], rows: Iterable[Iterable[str | Text]]) -> None:
@@ -115,9 +128,9 @@ def aligned(rows: Sequence[Sequence[Text]], width: int = UNLIMITED) -> list[Text
     widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
     while sum(widths) + GAP * (len(widths) - 1) > width and max(widths) > NARROWEST_COLUMN:
         widths[widths.index(max(widths))] -= 1
-    lines = []
+    console, lines = _Console(), []
     for row in rows:
-        wrapped = [_wrap(cell, room) for cell, room in zip(row, widths, strict=True)]
+        wrapped = [cell.wrap(console, room) for cell, room in zip(row, widths, strict=True)]
         for parts in zip_longest(*wrapped, fillvalue=Text()):
             line = Text()
             for part, room in zip(parts, widths, strict=True):
@@ -133,23 +146,9 @@ def _seen(cell: Text) -> Text:
     return cell if plain == cell.plain else Text(plain, cell.style)
 
 
-def _wrap(cell: Text, width: int) -> Sequence[Text]:
-    if cell.cell_len <= width:
-        return (cell,)
-    lines = list(cell.wrap(_Console(), width))
-    for line in lines:
-        line.rstrip()
-    return lines
-
-
 def print_entries(console: Console, entries: Mapping[str, str]) -> None:
     """Print names with a sentence each; on a terminal the sentences wrap beside the names."""
-    room = max(map(len, entries), default=0) + 2
-    for name, sentence in entries.items():
-        lines = textwrap.wrap(sentence, max(20, console.width - room)) or [""]
-        console.print(Text.assemble((name, "bold"), " " * (room - len(name)), lines[0]))
-        for line in lines[1:]:
-            console.print(" " * room + line)
+    print_columns(console, [[Text(name, "bold"), Text(sentence)] for name, sentence in entries.items()])
 
 
 def print_rest(console: Console, left: int, what: str) -> None:

@@ -1,17 +1,27 @@
-"""train: tasks x learners x settings x seeds, from command-line arguments."""
+"""train, survey, bench: runs from command-line arguments, maps explored without any machine, and the speed here."""
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Annotated
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Console
 from tyro.conf import Positional
 
-from hocket.cli.options import MaybeNumber, MaybePath, MaybeText, Number, Words, flat, names, option
-from hocket.cli.runs import TrackedOptions
-from hocket.errors import SettingsError
-from hocket.learn.settings import DEVICES, NEW_NAMES, SettingValue
+from hocket.cli.options import Json, MaybeNumber, MaybePath, MaybeText, Number, Words, flat, names, option
+from hocket.cli.study import TrackedOptions
+from hocket.cli.terminal import make_console, print_json, print_table
+from hocket.errors import SettingsError, printable, require_known
+
+if TYPE_CHECKING:
+    from hocket.learn.benchmark import Measurement
+    from hocket.learn.settings import SettingValue
+
+ALGEBRA_AGENTS = 10  # whose machine is decomposed to see how fast that is
+SET_FORM = "--set takes words of the form NAME=VALUE or NAME=VALUE,VALUE,..."
 
 
 @dataclass(frozen=True)
@@ -35,6 +45,7 @@ class Train(TrackedOptions):
 
     def run(self) -> int:
         from hocket.learn.catalogue import default_learner, named_settings
+        from hocket.learn.settings import DEVICES
         from hocket.study.study import Study
         from hocket.task.catalogue import load_task
 
@@ -53,18 +64,19 @@ class Train(TrackedOptions):
 def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[SettingValue, ...]]:
     """Read NAME=VALUE,... words by the types of the learners' settings."""
     from hocket.learn.catalogue import find_learner, require_setting
+    from hocket.learn.settings import NEW_NAMES
 
     kinds: dict[str, type] = {}
     for learner in learners:
         kinds |= {field.name: type(field.default) for field in fields(find_learner(learner).settings)}
     sweeps: dict[str, tuple[SettingValue, ...]] = {}
     if () in words:
-        raise SettingsError("--set takes words of the form NAME=VALUE or NAME=VALUE,VALUE,..., got none")
+        raise SettingsError(f"{SET_FORM}, got none")
     for word in flat(words):
         name, equals, text = word.partition("=")
         name = NEW_NAMES.get(name.replace("-", "_"), name.replace("-", "_"))
         if not equals:
-            raise SettingsError(f"--set takes words of the form NAME=VALUE or NAME=VALUE,VALUE,..., got {word!r}")
+            raise SettingsError(f"{SET_FORM}, got {word!r}")
         if "=" in text:
             raise SettingsError(f"--set takes several settings as words with blanks between them, got {word!r}")
         require_setting(name, learners)
@@ -83,3 +95,94 @@ def _value(name: str, text: str, kind: type) -> SettingValue:
         return int(text.replace("_", "")) if kind is int else float(text)
     except ValueError:
         raise SettingsError(f"{name} must be {'an integer' if kind is int else 'a number'}, got {text!r}") from None
+
+
+@dataclass(frozen=True)
+class SurveyMap:
+    """Explore the map of a task without its machine, until every move was tried; then any task on it can be planned."""
+
+    target: Annotated[Positional[str], option("TASK")]
+    """A built-in name (buttons, rendezvous-3) or a file. Only its map, gates and starts are used."""
+    out: Annotated[MaybePath, option("FOLDER", "-o")] = None
+    """Keep what was learnt of the map in this folder, for `hocket train --world`."""
+    draw: Annotated[MaybePath, option("FILE")] = None
+    """Draw what is known of the map (.svg, .png, .pdf)."""
+    tries: Number = 4
+    """How often each move has to be tried; 1 is enough if moves never slip."""
+    seed: Number = 0
+    """Random seed of slips."""
+    json: Json = False
+
+    def run(self) -> int:
+        from hocket.learn.survey import survey
+        from hocket.study.store import keep_world
+        from hocket.task.catalogue import load_task
+
+        task = load_task(self.target)
+        done = survey(task, self.tries, seed=self.seed)
+        if self.out is not None:
+            keep_world(self.out, task, done.world, f"survey-{self.seed}")
+        if self.draw is not None:
+            from hocket.report.figures.maps import draw_world  # loads matplotlib
+
+            draw_world(done.world, self.draw)
+        if self.json:
+            counts = {"moves": len(done.world.move), "steps": done.steps, "fewest_steps": done.fewest_steps}
+            return print_json({"task": task.name, **counts, "complete": done.is_complete}, ok=done.is_complete)
+        console = make_console()
+        console.print(f"Surveyed the map of {printable(task.name)}: {len(done.world.move):,} moves in {done}.")
+        next_step = "Nothing was saved. Save the world with --out FOLDER."
+        if self.out is not None:
+            folder = shlex.quote(printable(str(self.out)))
+            next_step = f"Plan any task on this map without a step: hocket train TASK --world {folder} --steps 0"
+        console.print(next_step, style="dim")
+        return 0 if done.is_complete else 1
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Measure training speed on this machine, and its ratio to a plain loop measured in the same run."""
+
+    tasks: Annotated[tuple[str, ...], option("TASK")] = ("rendezvous-2", "buttons")
+    """Tasks to train on."""
+    device: Annotated[str, option("DEVICE")] = "cpu"
+    """cpu, or cuda to compare a GPU with one CPU core."""
+    json: Json = False
+
+    def run(self) -> int:
+        from hocket.learn.settings import DEVICES
+
+        require_known(self.device, DEVICES, "device")
+        return self._on_cpu() if self.device == "cpu" else self._on_device()
+
+    def _on_cpu(self) -> int:
+        from hocket.learn.benchmark import ROUNDS, measure_algebra, measure_learning  # loads the compiler
+
+        rows = [row for name in self.tasks for row in measure_learning(name)]
+        seconds, what = measure_algebra(ALGEBRA_AGENTS), f"rendezvous-{ALGEBRA_AGENTS}"
+        if self.json:
+            return print_json({"learning": [asdict(row) for row in rows], f"decompose {what} (s)": seconds})
+        console = make_console()
+        _print_speeds(console, rows, "what, on one core")
+        console.print(f"Decomposing {what} with all its states takes {seconds * 1000:.1f} ms.")
+        load = f" Load average: {os.getloadavg()[0]:.1f}." if hasattr(os, "getloadavg") else ""
+        words = f"CPU time; median of {ROUNDS} rounds, alternating between the compared programs.{load}"
+        console.print(words, style="dim")
+        return 0
+
+    def _on_device(self) -> int:
+        from hocket.learn.cuda.benchmark import measure_device  # loads the compiler, and what few have
+
+        results = [measure_device(name) for name in self.tasks]
+        if self.json:
+            return print_json({name: asdict(result) for name, result in zip(self.tasks, results, strict=True)})
+        console = make_console()
+        _print_speeds(console, [row for result in results for row in result.speeds], f"what, on {results[0].device}")
+        same = all(result.same_bits for result in results)
+        console.print(f"The learnt values {'equal' if same else 'DIFFER from'} those of the CPU, bit for bit.")
+        return 0 if same else 1
+
+
+def _print_speeds(console: Console, rows: Sequence[Measurement], what: str) -> None:
+    cells = [(f"{row.per_second / 1e6:,.1f}", f"{row.ratio:,.2f}", row.what) for row in rows]
+    print_table(console, ("M agent-steps/s", "ratio", what), cells)

@@ -26,18 +26,17 @@ def answer(section: Section, kind: str = GREEDY) -> str:
     best, *others = sorted(groups, key=lambda group: _rank(group, kind))
     final = best.finals[kind]
     runs, steps = len(best.seeds), final.quartiles[1]
-    who = f"{best.label}: " if others else ""
-    if not final.learnt:
-        words = [f"{who}none of {runs} runs learnt" if runs > 1 else f"{who}the run did not learn"]
-    else:
-        words = [f"{who}{final.learnt} of {runs} runs learnt" if runs > 1 else f"{who}the run learnt"]
+    learnt = f"{final.learnt or 'none'} of {runs} runs learnt"
+    if runs == 1:
+        learnt = "the run learnt" if final.learnt else "the run did not learn"
     measure = f"return {steps:g}" if section.has_returns else f"{steps:g} steps"
-    words.append(f"{measure} {kind}{_optimum(section, kind, steps)}")
+    sentence = f"{learnt}; {measure} {kind}{_optimum(section, kind, steps)}."
+    if not others:
+        return sentence
     told = [_result(group, kind) for group in others[:MOST_NAMED]]
     if len(others) > MOST_NAMED:
         told.append(f"and {len(others) - MOST_NAMED} more")
-    sentence = "; ".join(words)
-    return f"{sentence}.{' Others: ' + ', '.join(told) + '.' if told else ''}"
+    return f"{best.label}: {sentence} Others: {', '.join(told)}."
 
 
 def _rank(group: RunGroup, kind: str) -> tuple[float, float, float]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
-from hocket.draw.markup import Html, join
+from hocket.draw.markup import Html, join, tag
 
 SHARED = ("shared.css", "elements.js")  # of hocket.draw
 LINE = Html("\n")
@@ -21,6 +21,16 @@ def fill(folder: str, name: str, styles: Sequence[str], scripts: Sequence[str], 
         "script": join((_asset(folder, script) for script in scripts), LINE),
     }
     return _filled(_asset("", "document.html"), {**parts, **around})
+
+
+def note(*content: str) -> Html:
+    """Make a paragraph in small print."""
+    return tag("p", *content, class_="note")
+
+
+def block(title: str, *content: str) -> Html:
+    """Make a part of a section, under its heading."""
+    return tag("div", tag("h3", title), *content)
 
 
 def _filled(template: str, parts: Mapping[str, Html]) -> Html:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from hocket.draw.graphviz import machine_svg
+from hocket.draw.markup import tag
 from hocket.draw.palette import adapt_chart
 from hocket.draw.task_picture import task_svg
 from hocket.errors import HocketError
@@ -28,10 +29,8 @@ def show(value: object, form: str) -> str | None:
     """Show a value; None where there is too much of it to be drawn."""
     for kind, draw in FACES[form].items():
         if isinstance(value, kind):
-            try:
+            with suppress(HocketError):  # too large to be drawn
                 return draw(value).replace("<svg ", FITTING)
-            except HocketError:  # too large to be drawn
-                return None
     return None
 
 
@@ -51,18 +50,14 @@ def _verdict(verdict: Verdict) -> str:
 def _machines(decomposition: Decomposition) -> str:
     team = {} if isinstance(decomposition.machine, Composition) else {"team": decomposition.machine}
     machines: Mapping[str, RewardMachine] = {**team, **decomposition.machines}
-    if len(machines) > MOST_MACHINES:
-        return ""
-    try:
-        return _inline(machine_svg(machines))
-    except HocketError:  # too large to be drawn
-        return ""
+    with suppress(HocketError):  # too large to be drawn
+        return "" if len(machines) > MOST_MACHINES else _inline(machine_svg(machines))
+    return ""
 
 
 def _paragraph(text: str, kind: str = "") -> str:
-    words = html.escape(text)
     look = f"{LOOKS.get(kind, '')}; padding: 0.2em 0.6em; border-radius: 4px; width: fit-content"
-    return f'<p style="{look}"><b>{words}</b></p>' if kind in LOOKS else f"<p>{words}</p>"
+    return tag("p", tag("b", text), style=look) if kind in LOOKS else tag("p", text)
 
 
 def _inline(svg: str) -> str:
@@ -70,23 +65,17 @@ def _inline(svg: str) -> str:
     return svg[svg.index("<svg") :]
 
 
-def _section_svg(section: Section) -> str:
-    from hocket.report.figures.canvas import render  # loads matplotlib
-    from hocket.report.figures.curves import curves_figure
+def _figure_svg(value: Section | WorldModel) -> str:
+    from hocket.report.figures import canvas, curves, maps  # which load matplotlib
 
-    return render(lambda: curves_figure(section)).decode()
-
-
-def _world_svg(world: WorldModel) -> str:
-    from hocket.report.figures.canvas import render  # loads matplotlib
-    from hocket.report.figures.maps import world_figure
-
-    return render(lambda: world_figure(world)).decode()
+    if isinstance(value, Section):
+        return canvas.render(lambda: curves.curves_figure(value)).decode()
+    return canvas.render(lambda: maps.world_figure(value)).decode()
 
 
 def _section(section: Section) -> str:
-    chart = adapt_chart(_inline(_section_svg(section)))
-    return f"<h4>{html.escape(section.title)}</h4>{chart}{_table(section)}"
+    chart = adapt_chart(_inline(_figure_svg(section)))
+    return f"{tag('h4', section.title)}{chart}{_table(section)}"
 
 
 def _summary(summary: Summary) -> str:
@@ -97,25 +86,22 @@ def _summary(summary: Summary) -> str:
 def _table(section: Section) -> str:
     """Tabulate the final performance of every learner."""
     titles = ("learner", "runs", "policy", f"{section.measure}: median (quartiles)", "success")
-    lines = [_line("th", titles)]
+    rows = [tag("tr", *(tag("th", title) for title in titles))]
     for group in section.all_groups:
         for kind, final in group.finals.items():
             low, middle, high = final.quartiles
-            steps = f"{middle:g} ({low:g} to {high:g})"
-            lines.append(_line("td", (group.label, str(len(group.seeds)), kind, steps, f"{final.success.value:.3f}")))
-    return f"<table>{''.join(lines)}</table>"
-
-
-def _line(tag: str, cells: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+            numbers = (f"{middle:g} ({low:g} to {high:g})", f"{final.success.value:.3f}")
+            cells = (group.label, str(len(group.seeds)), kind, *numbers)
+            rows.append(tag("tr", *(tag("td", cell) for cell in cells)))
+    return tag("table", *rows)
 
 
 FACES: dict[str, dict[type, Callable[[Any], str]]] = {
     "svg": {
         RewardMachine: lambda machine: machine_svg({"": machine}),
         Task: task_svg,
-        Section: _section_svg,
-        WorldModel: _world_svg,
+        Section: _figure_svg,
+        WorldModel: _figure_svg,
     },
     "html": {Decomposition: _decomposition, Verdict: _verdict, Section: _section, Summary: _summary},
 }

@@ -198,44 +198,44 @@ def line_numbers(groups: Sequence[RunGroup]) -> list[int]:
 def summarize(what: Results | str | Path | Run | Iterable[Run], title: str | None = None) -> Summary:
     """Work out what a report says on results, on a folder of runs, or on runs that `train` has returned."""
     results = as_results(what)
-    scenes, unseen = _scenes(results)
-    published, unclear = _published(results)
+    scenes, problems = {digest: scene_of(task) for digest, task in results.tasks.items()}, [*results.problems]
+    for path in results.scenes:
+        try:
+            scene = read_scene(path)
+            scenes[scene.digest] = scene
+        except HocketError as error:
+            problems.append(str(error))
+    published = None
+    try:
+        published = published_from(results.about["published"]) if "published" in results.about else None
+    except FormatError as error:
+        problems.append(f"{results.folder / 'study.json'}: {error}")
     is_kept = results.folder != Path()
     policies = frozenset(path.stem for path in results.folder.glob("policies/*.npz")) if is_kept else frozenset()
     sections = []
     for digest, name in task_titles(results.records).items():
         records = [record for record in results.records if record.digest == digest]
         section = _section(name, digest, scenes.get(digest), records, policies, results.tasks.get(digest))
-        sections.append(replace(section, published_levels=_published_levels(section, published)))
+        levels = {} if published is None else published.levels
+        sections.append(replace(section, published_levels=_published_levels(section, levels)))
     missing = results.about.get("missing", 0)
     return Summary(
         title or results.folder.resolve().name,
         tuple(sections),
         _made(results),
-        (*results.problems, *unseen, *unclear),
+        tuple(problems),
         missing if isinstance(missing, int) else 0,
         published,
         results.folder if is_kept else None,
     )
 
 
-def _published(results: Results) -> tuple[Published | None, tuple[str, ...]]:
-    """Read which published levels a folder's study compares with, and what is wrong with them."""
-    if "published" not in results.about:
-        return None, ()
-    try:
-        return published_from(results.about["published"]), ()
-    except FormatError as error:
-        return None, (f"{results.folder / 'study.json'}: {error}",)
-
-
-def _published_levels(section: Section, published: Published | None) -> tuple[LevelComparison, ...]:
+def _published_levels(section: Section, levels: Mapping[tuple[str, str], Level]) -> tuple[LevelComparison, ...]:
     """Put what is measured beside what is published of the same learner on the same task."""
-    kind, levels = KINDS[0], {} if published is None else published.levels
     return tuple(
-        LevelComparison(group.label, level, measure_level(group.curves[kind], section.most_steps))
+        LevelComparison(group.label, level, measure_level(group.curves[KINDS[0]], section.most_steps))
         for group in section.groups
-        if (level := levels.get((section.title, group.learner))) is not None and kind in group.curves
+        if (level := levels.get((section.title, group.learner))) is not None and KINDS[0] in group.curves
     )
 
 
@@ -247,18 +247,6 @@ def measure_level(curve: Curve, most_steps: int) -> Level:
     never = final >= most_steps or not within.any()
     reached = None if never else int(curve.step[within.argmax()])
     return Level(final, reached, float(curve.each_success[-LAST_SUCCESSES:].mean()))
-
-
-def _scenes(results: Results) -> tuple[dict[str, Scene], list[str]]:
-    """Find what there is to see of each task, by its digest, and which files cannot be read."""
-    scenes, problems = {digest: scene_of(task) for digest, task in results.tasks.items()}, []
-    for path in results.scenes:
-        try:
-            scene = read_scene(path)
-            scenes[scene.digest] = scene
-        except HocketError as error:
-            problems.append(str(error))
-    return scenes, problems
 
 
 def _made(results: Results) -> tuple[tuple[str, str], ...]:
@@ -284,16 +272,14 @@ def _section(
     parts: dict[str, list[Record]] = {}
     for record in records:
         parts.setdefault(group_label(record.learner, apart[record.key]), []).append(record)
-    groups = [
-        _with_stall(_group(label, members, apart[members[0].key], scene, policies), task)
-        for label, members in parts.items()
-    ]
+    groups = [_group(label, members, apart[members[0].key], scene, policies, task) for label, members in parts.items()]
     reference = next((group for group in groups if group.is_reference), None)
     learners = tuple(group for group in groups if group is not reference)
     most = max((int(record.settings.get("max_episode_steps", 0)) for record in records), default=0)
     taken = [tests.test_steps.max() for record in records for tests in record.tests.values() if len(tests.test_steps)]
     most = most or int(max(taken, default=1))
-    return Section(title, digest, scene, learners, reference, most, _compare(learners), task=task)
+    compared = tuple(comparison for kind in KINDS for comparison in _compare(kind, learners))
+    return Section(title, digest, scene, learners, reference, most, compared, task=task)
 
 
 def _group(
@@ -302,6 +288,7 @@ def _group(
     varied: Mapping[str, SettingValue],
     scene: Scene | None,
     policies: frozenset[str],
+    task: Task | None,
 ) -> RunGroup:
     first = records[0]
     kinds = [kind for kind in KINDS if all(kind in record.tests and len(record.tests[kind].step) for record in records)]
@@ -311,6 +298,8 @@ def _group(
     with ThreadPoolExecutor() as pool:  # most of the work leaves Python's lock alone
         curves = pool.map(curve_of, tests.values())
         finals = pool.map(partial(final_of, is_same=is_reference(first.learner)), tests.values())
+    performance = dict(zip(kinds, finals, strict=True))
+    replays = {(seed, kind): replay for seed, summary in summaries.items() for kind, replay in summary.replays.items()}
     return RunGroup(
         label,
         first.learner,
@@ -320,24 +309,23 @@ def _group(
         tuple(record.seed for record in records),
         math.fsum(record.seconds for record in records),
         dict(zip(kinds, curves, strict=True)),
-        dict(zip(kinds, finals, strict=True)),
+        performance,
         _bounds([summary for summary in summaries.values() if summary.episodes], scene),
-        {(seed, kind): replay for seed, summary in summaries.items() for kind, replay in summary.replays.items()},
+        replays,
         sum(visits[1:], start=visits[0]) if visits and len({counts.shape for counts in visits}) == 1 else None,
         tuple(record.name for record in records),
         frozenset(record.name for record in records) & policies,
+        None if task is None else _stall(performance.get("greedy"), replays, task),
     )
 
 
-def _with_stall(group: RunGroup, task: Task | None) -> RunGroup:
-    """Add where the team of a group stalls, if most of its greedy tests fail, or earn nothing, in the end."""
-    final = group.finals.get("greedy")
-    if task is None or final is None:
-        return group
-    if final.quartiles[1] > 0 if final.is_return else final.success.value >= MOSTLY:
-        return group
-    replays = [replay for (_, kind), replay in group.replays.items() if kind == "greedy" and not replay.success]
-    return replace(group, stall=stall_of(task, replays[0])) if replays else group
+def _stall(final: FinalPerformance | None, replays: Mapping[tuple[int, str], Replay], task: Task) -> Stall | None:
+    """Find where the team of a group stalls, if most of its greedy tests fail, or earn nothing, in the end."""
+    if final is None or (final.quartiles[1] > 0 if final.is_return else final.success.value >= MOSTLY):
+        return None
+    failed = (replay for (_, kind), replay in replays.items() if kind == "greedy" and not replay.success)
+    replay = next(failed, None)
+    return None if replay is None else stall_of(task, replay)
 
 
 def _bounds(summaries: Sequence[TestSummary], scene: Scene | None) -> Bounds | None:
@@ -353,25 +341,17 @@ def _bounds(summaries: Sequence[TestSummary], scene: Scene | None) -> Bounds | N
     return bound_runs(summaries[0].policy, sum(summary.episodes for summary in summaries), names, np.array(shares))
 
 
-def _compare(groups: Sequence[RunGroup]) -> tuple[GroupComparison, ...]:
-    """Compare groups by their runs' last tests under each kind of policy."""
-    return tuple(comparison for kind in KINDS for comparison in _compare_under(kind, groups))
-
-
-def _compare_under(kind: str, groups: Sequence[RunGroup]) -> Iterator[GroupComparison]:
-    """Compare every two groups that were tested so; of many groups, the best with each of the others."""
-    able = [group for group in groups if kind in group.finals]
-    if len(able) > MOST_COMPARED:
-        best = min(able, key=lambda group: group.finals[kind].mean.value * _sign(group.finals[kind]))
-        pairs = [(best, other) for other in able if other is not best]
-    else:
-        pairs = list(combinations(able, 2))
+def _compare(kind: str, groups: Sequence[RunGroup]) -> Iterator[GroupComparison]:
+    """Compare every two groups by their runs' last tests under a kind of policy; of many, the best with each other."""
+    costs = {}  # of steps fewer are better, of returns more
+    for group in groups:
+        if kind in group.finals:
+            final = group.finals[kind]
+            sign = -1 if final.is_return else 1
+            costs[group.label] = sign * final.mean.value, sign * np.array(final.scores)
+    pairs = [*combinations(costs, 2)]
+    if len(costs) > MOST_COMPARED:
+        best = min(costs, key=lambda label: costs[label][0])
+        pairs = [(best, other) for other in costs if other != best]
     for one, other in pairs:
-        finals = [group.finals[kind] for group in (one, other)]
-        first, second = (np.array(final.scores) * _sign(final) for final in finals)
-        yield GroupComparison(one.label, other.label, compare(first, second), kind)
-
-
-def _sign(final: FinalPerformance) -> int:
-    """Of steps fewer are better, of returns more."""
-    return -1 if final.is_return else 1
+        yield GroupComparison(one, other, compare(costs[one][1], costs[other][1]), kind)

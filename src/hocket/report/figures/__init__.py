@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 
 from hocket.draw.graphviz import FORMATS
@@ -45,21 +46,13 @@ def draw_figures(
     made: list[Path] = []
     taken: set[str] = set()
     for name, draw in drawings:
-        stem = _unused(name, taken)
+        names = chain([name], (f"{name}-{number}" for number in count(2)))
+        stem = next(unused for unused in names if unused.lower() not in taken)  # some file systems ignore case
+        taken.add(stem.lower())
         for form in formats:
             made.append(folder / f"{stem}.{form}")
             draw(made[-1])
     return made
-
-
-def _unused(name: str, taken: set[str]) -> str:
-    """Make a name unique, also on a file system that ignores case."""
-    number, unused = 1, name
-    while unused.lower() in taken:
-        number += 1
-        unused = f"{name}-{number}"
-    taken.add(unused.lower())
-    return unused
 
 
 def _of_section(section: Section) -> Iterator[tuple[str, Drawing]]:
@@ -81,14 +74,8 @@ def _of_policies(results: Results, section: Section) -> Iterator[tuple[str, Draw
     looks = PICTURED if len(task.agents) <= FEW_AGENTS else (PolicyInput.MACHINE,)
     learners = learners_with_input(*looks)
     for group in section.all_groups:
-        key = (section.digest, group.learner, group.seeds[0], group.steps, group.settings)
-        first = next(
-            record
-            for record in results.records
-            if key == (record.digest, record.learner, record.seed, record.steps, record.settings)
-        )
-        policy = results.policy(first) if group.learner in learners else None
-        if policy is not None:
+        first = next(record for record in results.records if record.name == group.files[0])
+        if group.learner in learners and (policy := results.policy(first)) is not None:
             for agent in list(task.agents)[:MOST_AGENTS]:
                 name = f"{slug(section.title)}-policy-{slug(group.label)}-{slug(agent)}"
                 yield name, partial(draw_policy, task, policy, agent=agent)

@@ -177,7 +177,7 @@ def _broken(word: str, size: float, width: float) -> list[str]:
     return pieces
 
 
-def counted(number: float, _place: int | None = None) -> str:
+def counted(number: float, _place: float = 0.0) -> str:
     """Write a number as an axis does: thousands apart, and no digits that say nothing.
 
     >>> counted(20_000), counted(0.25), counted(1e-5)

@@ -1,18 +1,18 @@
-"""Figures of learning: curves of test steps, and how long it takes until they are as good as they get."""
+"""Figures of learning: curves of test steps, ours and as in the paper, and how long it takes until they are good."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from hocket.errors import HocketError, printable, require_known
@@ -21,6 +21,7 @@ from hocket.report.figures.canvas import (
     FAINT,
     INK,
     NOTE,
+    PAGE,
     POINTS,
     SMALL,
     TEXT,
@@ -38,6 +39,7 @@ from hocket.report.figures.canvas import (
 )
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, Curve
 from hocket.report.summary import RunGroup, Section, Summary, needs_log_x
+from hocket.statistics import trailing_mean
 from hocket.study.published import Level
 from hocket.study.records import KINDS
 
@@ -48,6 +50,7 @@ LINE = 1.45  # height of a line of text, to its size
 EDGE = 5.0  # points that text keeps free at each side
 WIDTH = COLUMN * POINTS - 2 * EDGE
 HANDLE, MARGIN = 21.0, 9.0  # points that a legend needs beside a name, and between columns
+PAPER_HEIGHT, PAPER_TICKS = 2.3, 4  # inches of a figure as in the paper; on its axis of training steps
 BAR, BETWEEN, AROUND = 13.0, 17.0, 40.0  # points: from a bar to the next, over each panel, and for title and axis
 WIDEST = COLUMN * POINTS * 0.45  # points of a name beside a bar
 ROOM = 0.3  # of the longest bar, that is left for its number
@@ -104,7 +107,9 @@ def curves_figure(section: Section, *, policy: str = KINDS[0], log_x: bool | Non
     if level is not None:
         handles.append(axes.axhline(level, color=INK, linewidth=0.9, linestyle=(0, (5, 2)), zorder=2.5))
     _scale(axes, section, groups, policy, log_x, log_y)
-    _scale_shares(below)
+    below.set(ylim=(-0.04, 1.04), xlabel="training steps", ylabel="success")
+    below.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
+    _rule(below)
     if section.is_continuing:  # what never ends has no success
         below.remove()
         axes.set_subplotspec(figure.add_gridspec(1, 1)[0, 0])
@@ -206,9 +211,7 @@ def _scale(axes: Axes, section: Section, groups: Sequence[RunGroup], policy: str
         first = int(steps[steps > 0].min(initial=steps.max()))
         _logarithmic(axes, "x", max(first, 1), max(int(steps.max()), first + 1))
     else:
-        axes.set_xlim(0, int(steps.max()) or 1)
-        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        axes.xaxis.set_major_formatter(FuncFormatter(counted))
+        _linear(axes, int(steps.max()) or 1, 5)
     if log_y:
         shown = [float(group.curves[policy].quartiles.low.min()) for group in groups]
         shown += [comparison.published.final for comparison in section.published_levels if policy == KINDS[0]]
@@ -221,28 +224,30 @@ def _scale(axes: Axes, section: Section, groups: Sequence[RunGroup], policy: str
         axes.set_ylim(least * 1.04, highest * 1.04 or 1.0)
     else:
         axes.set_ylim(0, most * 1.04)
-        axes.yaxis.set_major_formatter(FuncFormatter(counted))
+        axes.yaxis.set_major_formatter(counted)
     axes.set_ylabel("return" if section.has_returns else f"test steps\n(a failure counts as {most:,})")
-    axes.grid(axis="y", color=FAINT, linewidth=0.5)
+    _rule(axes)
+
+
+def _rule(axes: Axes, which: Literal["both", "y"] = "y") -> None:
+    """Draw faint lines behind what is drawn."""
+    axes.grid(axis=which, color=FAINT, linewidth=0.5)
     axes.set_axisbelow(True)
 
 
-def _scale_shares(axes: Axes) -> None:
-    axes.set_ylim(-0.04, 1.04)
-    axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
-    axes.set_xlabel("training steps")
-    axes.set_ylabel("success")
-    axes.grid(axis="y", color=FAINT, linewidth=0.5)
-    axes.set_axisbelow(True)
+def _linear(axes: Axes, most: float, ticks: int) -> None:
+    """Scale the axis of training steps."""
+    axes.set_xlim(0, most)
+    axes.xaxis.set_major_locator(MaxNLocator(ticks, integer=True))
+    axes.xaxis.set_major_formatter(counted)
 
 
 def _logarithmic(axes: Axes, name: str, least: float, most: float) -> None:
     """Scale an axis; over few decades it has numbers between them, too."""
-    (axes.set_xscale if name == "x" else axes.set_yscale)("log")
-    (axes.set_xlim if name == "x" else axes.set_ylim)(least, most)
+    axes.set(**{f"{name}scale": "log", f"{name}lim": (least, most)})
     axis = axes.xaxis if name == "x" else axes.yaxis
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if most < 100 * least else (1.0,), numticks=9))
-    axis.set_major_formatter(FuncFormatter(counted))
+    axis.set_major_formatter(counted)
     axis.set_minor_formatter(NullFormatter())
 
 
@@ -277,8 +282,8 @@ def learning_times_figure(what: Section | Summary, *, policy: str = KINDS[0]) ->
 
 def _draw_bars(axes: Axes, groups: Sequence[RunGroup], names: Sequence[Sequence[str]], policy: str) -> None:
     """Draw a bar for each group, the first on top, and beside it the number, or in words that there is none."""
-    rows = [max(1.0, len(name) * LINE * TEXT / BAR) for name in names]
-    middles = np.cumsum(rows) - np.array(rows) / 2
+    rows = np.array([max(1.0, len(name) * LINE * TEXT / BAR) for name in names])
+    middles = np.cumsum(rows) - rows / 2
     left = axes.get_yaxis_transform()  # from which words start, whatever the scale of the other axis
     for middle, group, stroke in zip(middles.tolist(), groups, strokes(groups), strict=True):
         final = group.finals[policy]
@@ -290,7 +295,7 @@ def _draw_bars(axes: Axes, groups: Sequence[RunGroup], names: Sequence[Sequence[
         else:
             axes.barh(middle, step, height=0.62, color=stroke.color)
             axes.annotate(f"{counted(step)} {some}".rstrip(), (step, middle), size=SMALL, **beside)
-    axes.set_ylim(sum(rows), 0)
+    axes.set_ylim(float(rows.sum()), 0)
     axes.set_yticks(middles, ["\n".join(name) for name in names])
     axes.tick_params(axis="y", length=0)
 
@@ -304,6 +309,38 @@ def _scale_bars(axes: Axes, groups: Sequence[RunGroup], policy: str) -> None:
         least = 10.0 ** np.floor(np.log10(min(step for step in reached if step > 0)) - 0.3)
         _logarithmic(axes, "x", least, most * (most / least) ** ROOM)
     else:
-        axes.set_xlim(0, most * (1 + ROOM))
-        axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-        axes.xaxis.set_major_formatter(FuncFormatter(counted))
+        _linear(axes, most * (1 + ROOM), 4)
+
+
+# As in the paper.
+
+
+def draw_as_in_the_paper(summary: Summary, path: str | Path) -> None:
+    """Draw the tests of all tasks with linear axes and the percentiles of the paper's code.
+
+    These are the 25th, 50th and 75th percentile over runs of each test, averaged over the last ten tests; a failure
+    counts as the step limit. (Our own figures have the median over runs of each run's median, over the same tests.)
+    """
+    sections = [section for section in summary.sections if has_tests(section)]
+    write_figure(path, lambda: _paper_figure(sections))
+
+
+def _paper_figure(sections: Sequence[Section]) -> Figure:
+    figure = Figure(figsize=(PAGE, PAPER_HEIGHT), layout="constrained")
+    panels = figure.subplots(1, len(sections), squeeze=False)[0]
+    lines: dict[str, Line2D] = {}
+    for axes, section in zip(panels, sections, strict=True):
+        groups = [group for group in section.groups if KINDS[0] in group.curves]
+        for group, stroke in zip(groups, strokes(groups), strict=True):
+            curve = group.curves[KINDS[0]]
+            low, median, high = (trailing_mean(percentile, LAST_TESTS) for percentile in curve.each)
+            axes.fill_between(curve.step, low, high, color=stroke.color, alpha=0.25, linewidth=0)
+            (lines[literal(group.label)],) = axes.plot(curve.step, median, color=stroke.color, linewidth=1.1)
+        _linear(axes, max(group.steps for group in groups), PAPER_TICKS)
+        axes.set(ylim=(0, section.most_steps * 1.02), xlabel="training steps")
+        axes.yaxis.set_major_formatter(counted)
+        _rule(axes, "both")
+        axes.set_title(shorten(literal(section.title), TEXT, POINTS * PAGE / len(sections)), size=TEXT)
+    panels[0].set_ylabel("testing steps to task completion")
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=len(lines))
+    return figure

@@ -1,20 +1,26 @@
-"""Figures on a map: what agents have learnt to do in each state of their machines, where they were, what they know."""
+"""Figures on maps: what agents have learnt to do in each state of their machines, where they were, what they know."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import Colormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import NullFormatter
+from numpy.typing import NDArray
 
-from hocket.draw.geometry import Flags, rectangles
+from hocket.draw.geometry import Flags, covered, outline, rectangles
+from hocket.draw.palette import FLOOR, WALL
 from hocket.draw.scene import Scene
 from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError, HocketError, require_known
@@ -22,16 +28,23 @@ from hocket.learn.catalogue import find_learner, learners_with_input
 from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy
 from hocket.learn.world import WorldModel
-from hocket.report.figures.canvas import INK, WHITE, count_runs, literal, write_figure
-from hocket.report.figures.panels import (
-    CELL,
-    FEW,
-    SMALL_CELL,
-    Numbers,
-    arrange_panels,
-    list_areas,
-    scale_for,
-    wide_scale_for,
+from hocket.report.figures.canvas import (
+    COLUMN,
+    INK,
+    NOTE,
+    PAGE,
+    POINTS,
+    SMALL,
+    TEXT,
+    TITLE,
+    WHITE,
+    count_runs,
+    counted,
+    literal,
+    shorten,
+    spans,
+    wrap,
+    write_figure,
 )
 from hocket.report.summary import RunGroup, Section
 from hocket.task.catalogue import as_task
@@ -41,7 +54,7 @@ from hocket.task.task import Task
 
 PICTURED = (PolicyInput.MACHINE, PolicyInput.MEMORY)  # what policies may look at to be drawn
 MOST_AGENTS = 12  # who are drawn
-LONGEST = 60  # characters of a task's or agent's name in a title
+LONGEST_NAME = 60  # characters of a task's or agent's name in a title
 MOST_VIEWS = 16  # states of a machine, or values of memory, that are drawn
 VALUES, VISITS = "viridis", "magma_r"  # even to the eye, also without red or green, and in grey
 DARK = 0.4  # luminance of a colour below which arrows on it are white
@@ -50,7 +63,27 @@ CLOSED = "#d8d8d8"
 # Shapes in a cell of side 1, from its middle: along the action, and across it.
 SHAFT, HEAD, BACK = 0.045, 0.16, 0.26  # half the widths of an arrow's shaft and head, and how long its head is
 ALONE, SEVERAL = 0.68, 0.44  # lengths of an arrow
-DOT = 0.13  # radius
+TURN = np.arange(16) * (2 * math.pi / 16)
+DISC = 0.13 * np.stack([np.cos(TURN), np.sin(TURN)], axis=1)  # of an agent that stays
+
+
+# Lengths are in points.
+CELL, SMALL_CELL, FEW = 12.0, 8.6, 3  # side of a cell where there is room; of plain cells on more than a few maps
+WIDEST, HIGHEST = 200.0, 320.0  # of a map
+NARROWEST = 80.0  # room for a map and its title
+LEFT, RIGHT, ACROSS, DOWN = 28.0, 5.0, 10.0, 15.0  # beside and between maps; a map's title is in the space above it
+UNDER = 24.0  # for the numbers and the name of the lowest axes
+BAR, BESIDE = 7.0, 44.0  # width of the scale, and of the numbers and the name beside it
+SHORTEST, LONGEST = 92.0, 150.0  # height of the scale; its name needs some
+LINE = 1.4  # height of a line of text, to its size
+EDGE = 5.0  # that text keeps free
+LEAST_TAG, MOST_TAG = 4.0, 4.8  # sizes of an area's tag
+MOST_NUMBERS = 4  # at the side of a map
+MOST_NAMED = 24  # areas that are listed under a figure
+MOST_SHAPES = 20_000  # cells that are drawn one by one; more are drawn as dots, or the file would be huge
+FAR_APART = 300  # times: values that are further apart have a logarithmic scale
+
+Numbers = NDArray[np.float64]
 
 
 class PolicyView(NamedTuple):
@@ -87,26 +120,21 @@ def policy_figure(task: Task, policy: Policy, *, agent: str) -> Figure:
     few = views[:MOST_VIEWS]
     best = [np.where(floor & view.q.any(axis=1), view.q.max(axis=1), np.nan) for view in few]  # [S] each
     norm, colors = scale_for(policy.arrays["q"].max(axis=2)), matplotlib.colormaps[VALUES]
-    words = [
-        "arrows: best actions",
-        "dot: stay",
-        "no mark: all actions equal",
-        "pale: value 0",
-        "ring: start",
-    ]
-    words += ["hatched: closed"] if any(view.closed for view in few) else []
-    notes = ["; ".join(words)]
+    words = "arrows: best actions; dot: stay; no mark: all actions equal; pale: value 0; ring: start"
+    notes = [words + ("; hatched: closed" if any(view.closed for view in few) else "")]
     notes += [list_areas(scene)] if scene.areas else []
     notes += [f"the first {len(few)} of {len(views):,} states"] if len(views) > len(few) else []
-    title = f"{literal(task.name, LONGEST)}: {literal(agent, LONGEST)}, {policy.learner} (seed {policy.seed})"
+    title = f"{literal(task.name, LONGEST_NAME)}: {literal(agent, LONGEST_NAME)}, {policy.learner} (seed {policy.seed})"
     panels = arrange_panels(scene, [literal(view.title) for view in few], title, notes)
+    panels.draw_ground(best, colors, norm, "value of the best action\n(discounted reward)")
     starts = task.agents[agent].starts
     for axes, view, values in zip(panels.maps, few, best, strict=True):
         closed = view.closed if view.closed.isdisjoint(starts) else frozenset[int]()  # who is inside moves inside
         seen = floor.copy()
         seen[list(closed)] = False
-        panels.draw_ground(axes, values, colors, norm)
-        _draw_closed(axes, scene, view.closed, CLOSED if closed else "none")
+        look: dict[str, Any] = {"facecolor": CLOSED if closed else "none", "edgecolor": INK, "hatch": "/////"}
+        for left, top, width, height, _ in rectangles(view.closed, scene.columns):
+            axes.add_patch(Rectangle((left, top), width, height, linewidth=0.0, zorder=1.5, **look))
         panels.draw_areas(axes)
         _draw_arrows(axes, view.q, seen, scene.columns, colors(norm(np.nan_to_num(values))))
         if view.is_first:
@@ -114,7 +142,6 @@ def policy_figure(task: Task, policy: Policy, *, agent: str) -> Figure:
                 for color, width in ((WHITE, 1.4), (INK, 0.7)):
                     spot = (column + 0.5, row + 0.5)
                     axes.add_patch(Circle(spot, 0.46, fill=False, color=color, linewidth=width, zorder=3))
-    panels.draw_scale(colors, norm, "value of the best action\n(discounted reward)")
     return panels.figure
 
 
@@ -133,25 +160,18 @@ def views_of(task: Task, scene: Scene, policy: Policy, agent: str) -> list[Polic
     if q is None or q.shape != shape or not np.isfinite(q).all():
         raise FormatError(f"this is not what {policy.learner} learns on this task: its arrays do not fit")
     values = q[list(task.agents).index(agent)].astype(np.float64)
-    if is_by_machine:
-        return by_state(scene, agent, values)
-    return _by_memory(scene, agent, memory_of(task)[agent], values)
+    return by_state(scene, agent, values) if is_by_machine else _by_memory(scene, agent, memory_of(task)[agent], values)
 
 
 def by_state(scene: Scene, agent: str, q: Numbers) -> list[PolicyView]:  # [S, A, U]
     """List the maps of an agent's action values, one for each state of its machine that is not final."""
     machine = scene.machines[agent]
     return [
-        PolicyView(state, q[:, :, number], _closed(scene, agent, state), state == machine.initial)
+        PolicyView(state, q[:, :, number], scene.cells_in(closed), state == machine.initial)
         for number, state in enumerate(machine.states)
         if state not in machine.final
+        for closed in [[shape for area in scene.areas if scene.bars(area, agent, state) for shape in area.shapes]]
     ]
-
-
-def _closed(scene: Scene, agent: str, state: str) -> frozenset[int]:
-    """Find the cells that are closed to an agent in a state of its machine."""
-    areas = [area for area in scene.areas if scene.bars(area, agent, state)]
-    return scene.cells_in([shape for area in areas for shape in area.shapes])
 
 
 def _by_memory(scene: Scene, agent: str, memory: Sequence[str], q: Numbers) -> list[PolicyView]:  # [S, A, M]
@@ -166,12 +186,6 @@ def _by_memory(scene: Scene, agent: str, memory: Sequence[str], q: Numbers) -> l
     return views
 
 
-def _draw_closed(axes: Axes, scene: Scene, closed: frozenset[int], color: str) -> None:
-    for left, top, width, height, _ in rectangles(closed, scene.columns):
-        look: dict[str, Any] = {"facecolor": color, "edgecolor": INK, "linewidth": 0.0, "hatch": "/////", "zorder": 1.5}
-        axes.add_patch(Rectangle((left, top), width, height, **look))
-
-
 def _draw_arrows(axes: Axes, q: Numbers, seen: Flags, columns: int, colors: Numbers) -> None:
     """Draw the best actions of each cell; where there are several, from its middle; where all are, none."""
     best = (q == q.max(axis=1, keepdims=True)) & seen[:, None]
@@ -182,7 +196,7 @@ def _draw_arrows(axes: Axes, q: Numbers, seen: Flags, columns: int, colors: Numb
     for cell, action in zip(*(indices.tolist() for indices in np.nonzero(best)), strict=True):
         row, column = divmod(cell, columns)
         middle = np.array([column + 0.5, row + 0.5])
-        shapes.append(middle + (_disc() if action == STAY else _arrow(action, alone=count[cell] == 1)))
+        shapes.append(middle + (DISC if action == STAY else _arrow(action, alone=count[cell] == 1)))
         inks.append(ink[cell])
     axes.add_collection(PolyCollection(shapes, facecolors=inks, linewidths=0, zorder=3))
 
@@ -195,11 +209,6 @@ def _arrow(action: int, *, alone: bool) -> Numbers:
     shape = np.array(upper + [(along, -across) for along, across in reversed(upper[:-1])])
     down, right = STEPS[action]
     return shape @ np.array([[right, down], [down, -right]], np.float64)
-
-
-def _disc() -> Numbers:
-    turn = np.arange(16) * (2 * math.pi / 16)
-    return DOT * np.stack([np.cos(turn), np.sin(turn)], axis=1)
 
 
 # Visits.
@@ -217,27 +226,26 @@ def visits_figure(section: Section, *, group: str | None = None) -> Figure:
     notes += [list_areas(scene)] if scene.areas else []
     if len(scene.agents) > len(agents):
         notes.append(f"the first {len(agents)} of {len(scene.agents):,} agents")
-    title = f"{literal(section.title, LONGEST)}: visits, {literal(chosen.label)}"
+    title = f"{literal(section.title, LONGEST_NAME)}: visits, {literal(chosen.label)}"
     cell = CELL if len(agents) <= FEW else SMALL_CELL
     panels = arrange_panels(scene, [literal(name) for name in agents], title, notes, cell)
-    norm, colors = wide_scale_for(values), matplotlib.colormaps[VISITS]
-    for axes, counts in zip(panels.maps, values, strict=True):
-        panels.draw_ground(axes, np.where(counts > 0, counts, np.nan), colors, norm)
+    norm, colors = scale_for(values, wide=True), matplotlib.colormaps[VISITS]
+    grounds = np.where(values > 0, values, np.nan)
+    panels.draw_ground(grounds, colors, norm, "visits per episode" if episodes else "visits")
+    for axes in panels.maps:
         panels.draw_areas(axes)
-    panels.draw_scale(colors, norm, "visits per episode" if episodes else "visits")
     return panels.figure
 
 
 def _visited(section: Section, label: str | None) -> RunGroup:
     """Find a group whose visits can be drawn."""
-    groups = [group for group in (*section.groups, section.reference) if group is not None]
     if label is not None:
-        require_known(label, [group.label for group in groups], "group")
-    fitting = [group for group in groups if can_show_visits(section, group) and label in (None, group.label)]
-    if not fitting:
-        what = "any group" if label is None else label
-        raise HocketError(f"{section.title}: visits are drawn on a map of cells where runs keep them, {what} has none")
-    return fitting[0]
+        require_known(label, [group.label for group in section.all_groups], "group")
+    for group in section.all_groups:
+        if can_show_visits(section, group) and label in (None, group.label):
+            return group
+    what = "any group" if label is None else label
+    raise HocketError(f"{section.title}: visits are drawn on a map of cells where runs keep them, {what} has none")
 
 
 def can_show_visits(section: Section, group: RunGroup) -> bool:
@@ -269,13 +277,120 @@ def world_figure(world: WorldModel) -> Figure:
     )
     visited = known.any(axis=1)
     least = np.where(visited, known.min(axis=1).astype(np.float64), np.nan)
-    norm, colors = wide_scale_for(np.nan_to_num(least)), matplotlib.colormaps[VISITS]
+    norm, colors = scale_for(np.nan_to_num(least), wide=True), matplotlib.colormaps[VISITS]
     said = f"{len(world.move):,} moves tried in {world.steps:,} steps"
     notes = ["pale: nobody was there; arrows and dots: actions that nobody has tried there"]
     panels = arrange_panels(scene, [said], "What is known of the map", notes)
-    panels.draw_ground(panels.maps[0], least, colors, norm)
-    _draw_arrows(
-        panels.maps[0], -known.astype(np.float64), visited & (least == 0), columns, colors(norm(np.nan_to_num(least)))
-    )
-    panels.draw_scale(colors, norm, "tries of the least tried action")
+    panels.draw_ground([least], colors, norm, "tries of the least tried action")
+    seen, ground = visited & (least == 0), colors(norm(np.nan_to_num(least)))
+    _draw_arrows(panels.maps[0], -known.astype(np.float64), seen, columns, ground)
     return panels.figure
+
+
+# Small maps side by side: the same ground on each, one scale of colours for all.
+
+
+class Panels(NamedTuple):
+    """A figure with empty maps, and room for a scale beside them."""
+
+    figure: Figure
+    maps: Sequence[Axes]
+    bar: Axes
+    scene: Scene
+    cell: float  # side, in points
+
+    def draw_ground(self, grounds: Iterable[Numbers], colors: Colormap, norm: Normalize, name: str) -> None:
+        """Colour the cells of each map by their values, where they have one, draw walls, and beside all the scale."""
+        rows, columns = self.scene.rows, self.scene.columns
+        for axes, values in zip(self.maps, grounds, strict=True):
+            mesh = axes.pcolormesh(
+                np.arange(columns + 1), np.arange(rows + 1), np.ma.masked_invalid(values.reshape(rows, columns)),
+                cmap=colors, norm=norm, edgecolors="face", linewidth=0.25,
+            )  # fmt: skip
+            mesh.set_rasterized(values.size * len(self.maps) > MOST_SHAPES)
+            for wall in self.scene.walls:
+                axes.add_patch(Rectangle((wall.left, wall.top), wall.width, wall.height, facecolor=WALL, linewidth=0))
+        scale = self.figure.colorbar(ScalarMappable(norm, colors), cax=self.bar)
+        scale.ax.yaxis.set_major_formatter(counted)
+        scale.ax.yaxis.set_minor_formatter(NullFormatter())
+        scale.outline.set_linewidth(0.4)
+        scale.set_label(name)
+
+    def draw_areas(self, axes: Axes) -> None:
+        """Outline areas, and write their tags into their upper left corners."""
+        size = min(MOST_TAG, max(LEAST_TAG, 0.45 * self.cell))
+        cells = [covered(area.shapes, self.scene.rows, self.scene.columns) for area in self.scene.painted]
+        edges = [edge for flags in cells for edge in outline(flags)]
+        for color, width in ((WHITE, 1.5), (INK, 0.6)):  # seen on whatever lies below
+            axes.add_collection(LineCollection(edges, colors=color, linewidths=width, capstyle="round", zorder=2))
+        for area in self.scene.painted:
+            if area.tag and area.shapes:
+                axes.annotate(
+                    literal(area.tag, 4), area.shapes[0][:2], (0.9, -0.9), textcoords="offset points", size=size,
+                    va="top", zorder=2.5, path_effects=[withStroke(linewidth=1.2, foreground=WHITE)],
+                )  # fmt: skip
+
+
+def arrange_panels(scene: Scene, titles: Sequence[str], title: str, notes: Iterable[str], cell: float = CELL) -> Panels:
+    """Make a figure with a map for each title, not wider than a page, and notes below."""
+    rows, columns = scene.rows, scene.columns
+    cell = min(cell, WIDEST / columns, HIGHEST / rows)
+    wide, high = columns * cell, rows * cell
+    slot = max(wide, NARROWEST)
+    most = max(1, int((PAGE * POINTS - LEFT - BAR - BESIDE - RIGHT) // (slot + ACROSS)))
+    down = -(-len(titles) // most)
+    across = -(-len(titles) // down)
+    used = LEFT + across * (slot + ACROSS) + BAR + BESIDE + RIGHT
+    width = max(used, COLUMN * POINTS)
+    heading = wrap(title, TITLE, width - 2 * EDGE)
+    below = [line for note in notes for line in wrap(note, SMALL, width - 2 * EDGE)]
+    top = EDGE + len(heading) * LINE * TITLE
+    bottom = UNDER + len(below) * LINE * SMALL + EDGE
+    room = max(SHORTEST, down * (high + DOWN) - DOWN)
+    height = top + DOWN + room + bottom
+    figure = Figure(figsize=(width / POINTS, height / POINTS))
+    figure.text(EDGE / width, 1 - EDGE / height, "\n".join(heading), size=TITLE, va="top")
+    figure.text(EDGE / width, EDGE / height, "\n".join(below), size=SMALL, va="bottom", color=NOTE, linespacing=1.25)
+    maps = []
+    for number, name in enumerate(titles):
+        row, column = divmod(number, across)
+        left = LEFT + (width - used) / 2 + column * (slot + ACROSS) + (slot - wide) / 2
+        floor = height - top - (row + 1) * (high + DOWN)
+        axes = figure.add_axes((left / width, floor / height, wide / width, high / height))
+        _prepare(axes, scene, shorten(name, TEXT, slot), column == 0, number + across >= len(titles))
+        maps.append(axes)
+    left = LEFT + (width - used) / 2 + across * (slot + ACROSS)
+    long = min(LONGEST, room)
+    bar = figure.add_axes((left / width, (height - top - DOWN - long) / height, BAR / width, long / height))
+    return Panels(figure, maps, bar, scene, cell)
+
+
+def _prepare(axes: Axes, scene: Scene, title: str, is_left: bool, is_lowest: bool) -> None:
+    rows, columns = scene.rows, scene.columns
+    axes.set(xlim=(0, columns), ylim=(rows, 0), facecolor=FLOOR)
+    axes.set_title(title, size=TEXT, pad=3)
+    axes.spines[:].set_visible(True)
+    axes.spines[:].set_zorder(5)
+    for axis, count, is_named, name in ((axes.xaxis, columns, is_lowest, "column"), (axes.yaxis, rows, is_left, "row")):
+        numbers = range(0, count, -(-count // MOST_NUMBERS))
+        axis.set_ticks([number + 0.5 for number in numbers], [str(number) if is_named else "" for number in numbers])
+        axis.set_tick_params(length=2, labelsize=SMALL, pad=1.5)
+        if is_named:
+            axis.set_label_text(name, size=SMALL)
+            axis.labelpad = 1.5
+
+
+def list_areas(scene: Scene) -> str:
+    """Say what the tags on a map mean."""
+    entries = [f"{area.tag}: {area.name}" for area in scene.areas if area.tag]
+    more = len(entries) - MOST_NAMED
+    return literal("; ".join(entries[:MOST_NAMED]), 1_000) + (f"; and {more:,} more" if more > 0 else "")
+
+
+def scale_for(values: NDArray[np.floating], *, wide: bool = False) -> Normalize:
+    """Make a linear scale that has zero on it, or where it may be wide a logarithmic one for values far apart."""
+    positive = values[values > 0]
+    if wide and spans(positive.tolist(), FAR_APART):
+        return LogNorm(float(positive.min()), float(positive.max()))
+    least, most = float(values.min(initial=0)), float(values.max(initial=0))
+    return Normalize(least, most if most > least else least + 1)

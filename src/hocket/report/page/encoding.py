@@ -7,8 +7,9 @@ in hundredths.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain, zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from hocket.draw.map_svg import number_of
 from hocket.draw.palette import LINE_COLORS
 from hocket.draw.scene import Scene
+from hocket.machine.reward_machine import RewardMachine
 from hocket.report.performance import Curve
 from hocket.report.summary import Section, Summary, needs_log_x
 from hocket.study.records import KINDS, Replay, changes_of
@@ -63,10 +65,8 @@ def curves_data(section: Section, colors: Mapping[str, int]) -> Data:
     levels = {kind: level for kind in KINDS if (level := section.level(kind)) is not None}
     reference = section.reference.label if section.reference is not None else ""
     heading = {"title": section.title, "most_steps": section.most_steps, "log_x": needs_log_x(section)}
-    if section.has_returns:
-        heading["is_return"] = True
-    if section.is_continuing:
-        heading["is_continuing"] = True
+    flags = {"is_return": section.has_returns, "is_continuing": section.is_continuing}
+    heading |= {name: True for name, is_set in flags.items() if is_set}
     return {**heading, "steps": [*map(list, steps)], "groups": groups, "levels": levels, "reference": reference}
 
 
@@ -94,29 +94,23 @@ def scene_data(scene: Scene, names: Numbering) -> Data:
             "name": name,
             "number": number_of(scene, name),
             "color": scene.colors[name],
-            "states": [names[state] for state in scene.machines[name].states],
-            "steps": [
-                [names[state], names[event], names[target]]
-                for (state, event), target in scene.machines[name].transitions.items()
-            ],
-            "knows": [names[event] for event in scene.knows[name]],
+            **_machine(scene.machines[name], scene.knows[name], names),
             "closed": _closed(scene, name, names),
         }
         for name in scene.agents
     ]
     index = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as the page's style numbers them
     colors = {names[event]: index[color] for event, (color, _) in scene.styles.items()}
-    return {"agents": agents, "team": _team(scene, names), "colors": colors}
-
-
-def _team(scene: Scene, names: Numbering) -> Data | None:
-    """Tell how the team machine steps, if there is one to show."""
     team = scene.team
-    if team is None:
-        return None
-    steps = [[names[state], names[event], names[target]] for (state, event), target in team.transitions.items()]
-    known = {"states": [names[state] for state in team.states], "knows": [names[event] for event in team.events]}
-    return {**known, "initial": names[team.initial], "steps": steps}
+    known = None if team is None else {**_machine(team, team.events, names), "initial": names[team.initial]}
+    return {"agents": agents, "team": known, "colors": colors}
+
+
+def _machine(machine: RewardMachine, knows: Iterable[str], names: Numbering) -> Data:
+    """Tell how a machine steps."""
+    states = [names[state] for state in machine.states]
+    steps = [[names[state], names[event], names[target]] for (state, event), target in machine.transitions.items()]
+    return {"states": states, "steps": steps, "knows": [names[event] for event in knows]}
 
 
 def _closed(scene: Scene, agent: str, names: Numbering) -> dict[int, list[int]]:
@@ -147,29 +141,22 @@ class EpisodeData:
 
 def choose_episodes(summary: Summary, room: int = MOST_CHARACTERS) -> list[EpisodeData]:
     """Take episodes until there is no room, so that every task and learner has its first seeds before others more."""
+    waiting = [
+        [(index, (number, *key), replay) for key, replay in group.replays.items() if _fits(replay, section.scene)]
+        for index, section in enumerate(summary.sections)
+        for number, group in enumerate(section.all_groups)
+    ]
     chosen = [EpisodeData() for _ in summary.sections]
-    for index, group, seed, kind, replay in _in_turn(summary):
+    for index, key, replay in filter(None, chain.from_iterable(zip_longest(*waiting))):
         if room > 0:
-            room -= chosen[index].keep((group, seed, kind), replay)
+            room -= chosen[index].keep(key, replay)
         else:
             chosen[index].left_out += 1
     return chosen
 
 
-def _in_turn(summary: Summary) -> Iterator[tuple[int, int, int, str, Replay]]:
-    """List the first episode of every group, then the second ones, and so on."""
-    waiting = [
-        (index, number, list(group.replays.items()))
-        for index, section in enumerate(summary.sections)
-        if section.scene is not None
-        for number, group in enumerate(section.all_groups)
-    ]
-    for rank in range(max((len(replays) for _, _, replays in waiting), default=0)):
-        for index, number, replays in waiting:
-            scene = summary.sections[index].scene
-            if rank < len(replays) and scene is not None and replays[rank][1].points.shape[1] == len(scene.agents):
-                (seed, kind), replay = replays[rank]
-                yield index, number, seed, kind, replay
+def _fits(replay: Replay, scene: Scene | None) -> bool:
+    return scene is not None and replay.points.shape[1] == len(scene.agents)
 
 
 def replay_data(replay: Replay, names: Numbering) -> Data:

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from hocket.draw.geometry import Point
+from hocket.draw.map_svg import agent_badge, is_drawable, legend, machine_svg, map_svg
 from hocket.draw.markup import Html, join, tag
 from hocket.draw.scene import Scene
+from hocket.errors import HocketError
+from hocket.files import MEGABYTE, exists, read_text
 from hocket.learn.catalogue import LEARNERS
+from hocket.machine.reward_machine import RewardMachine
 from hocket.report.answer import GREEDY, SOFTMAX, answer, comparison_with_published, runs_in_words
-from hocket.report.page.overview import overview
-from hocket.report.page.settings import settings_and_data
-from hocket.report.page.standings import bounds, comparisons, published_table, statistics
+from hocket.report.document import block, note
+from hocket.report.page.standings import bounds, comparisons, published_table, settings_and_data, statistics
 from hocket.report.performance import LAST_TESTS
 from hocket.report.summary import Section, Summary
 from hocket.study.records import slug
+from hocket.task.verdict import Verdict
 from hocket.texts import counted
+
+MOST_NAMED = 100  # files that were left out
+MOST_BESIDE = 6  # tasks whose curves are shown beside each other
+MOST_DRAWN = 24  # agents' machines
+FEW_DRAWN = 4  # of many agents' machines, that are seen at once
+LIMIT = 16 * MEGABYTE  # of what exploring has written
+SIGNS = {True: ("yes", "✓"), False: ("no", "✗"), None: ("neutral", "•")}  # of a verdict
+NOTHING = Html("")
+NO_SCENE = "The folder has no readable file of this task, so its map and machines cannot be shown."
+NO_SCRIPT = tag("noscript", note("The curves and episodes need JavaScript."))
+NO_TEAM = "The team machine is too large to draw: it is the parallel composition of the local reward machines."
 
 # The study.
 
@@ -26,41 +44,39 @@ def opening(summary: Summary) -> Html:
     if not summary.sections:
         return tag("p", "There are no runs in this folder yet.", class_="lede")
     kind = GREEDY if summary.published is None else SOFTMAX
-    answers = [(section, answer(section, kind)) for section in summary.sections]
-    told = [(section, words) for section, words in answers if words]
+    answers = [(number, section, answer(section, kind)) for number, section in enumerate(summary.sections, start=1)]
+    told = [
+        tag("li", tag("a", section.title, href=f"#task-{number}"), ": ", words)
+        for number, section, words in answers
+        if words
+    ]
+    result = tag("ul", *told, class_="answers")
     if len(told) == 1:
-        lines = [tag("p", told[0][1], class_="lede")]
-    else:
-        rows = [
-            tag("li", tag("a", section.title, href=f"#task-{number}"), ": ", words)
-            for number, (section, words) in enumerate(answers, start=1)
-            if words
-        ]
-        lines = [tag("ul", *rows, class_="answers")]
+        result = tag("p", *(words for _, _, words in answers), class_="lede")
     learners = dict.fromkeys(group.learner for section in summary.sections for group in section.all_groups)
     known = [(name, LEARNERS[name].summary if name in LEARNERS else "") for name in learners]
     items = [tag("li", tag("b", name), f": {meaning}" if meaning else "") for name, meaning in known]
     published = comparison_with_published(summary)
-    tests = "The team is tested regularly during training; fewer steps per test are better."
+    better = "fewer steps per test are better"
     if any(section.has_returns for section in summary.sections):
-        tests = "The team is tested regularly during training; fewer steps per test, or larger returns, are better."
+        better = "fewer steps per test, or larger returns, are better"
+    curves = _side_by_side(summary)
     return join(
         [
-            tag("p", published, class_="lede") if published else "",
-            side_by_side(summary) if published else "",
-            *lines,
-            tag("p", f"{runs_in_words(summary)} {tests}", class_="note"),
+            *([tag("p", published, class_="lede"), curves] if published else []),
+            result,
+            note(f"{runs_in_words(summary)} The team is tested regularly during training; {better}."),
             tag("ul", *items, class_="learners"),
-            "" if published else side_by_side(summary),
+            NOTHING if published else curves,
         ]
     )
 
 
-def side_by_side(summary: Summary) -> Html:
+def _side_by_side(summary: Summary) -> Html:
     """Show the curves of all tasks beside each other, as the paper does; scripts draw them."""
     numbers = [n for n, section in enumerate(summary.sections) if any(group.curves for group in section.groups)]
     if not 1 < len(numbers) <= MOST_BESIDE:
-        return Html("")
+        return NOTHING
     figures = [
         tag(
             "figure",
@@ -85,12 +101,12 @@ def warnings(summary: Summary) -> Html:
         verb = "is" if summary.missing == 1 else "are"
         lines.append(tag("p", f"{counted(summary.missing, 'run')} of this study {verb} not finished yet."))
     if summary.problems:
-        files = [tag("li", problem) for problem in summary.problems[:MOST_NAMED]]
+        files = [*summary.problems[:MOST_NAMED]]
         if (left := len(summary.problems) - MOST_NAMED) > 0:
-            files.append(tag("li", f"and {left:,} more"))
+            files.append(f"and {left:,} more")
         count = counted(len(summary.problems), "file")
-        lines += [tag("p", f"{count} could not be read; skipped:"), tag("ul", *files)]
-    return tag("div", *lines, class_="warning", role="note") if lines else Html("")
+        lines += [tag("p", f"{count} could not be read; skipped:"), tag("ul", *(tag("li", file) for file in files))]
+    return tag("div", *lines, class_="warning", role="note") if lines else NOTHING
 
 
 def navigation(summary: Summary) -> Html:
@@ -98,6 +114,35 @@ def navigation(summary: Summary) -> Html:
     sections = enumerate(summary.sections, start=1)
     links = [tag("a", section.title, href=f"#task-{number}") for number, section in sections]
     return join([*links, tag("a", "How to read this", href="#reading")])
+
+
+def exploration_section(folder: Path | None) -> Html:
+    """Show the machines that were learnt by exploring with their evidence, what it took, and what may be claimed.
+
+    The drawing is an image, so that nothing in it can act on the page.
+    """
+    if folder is None or not exists(folder / "exploration" / "exploration.json"):
+        return NOTHING
+    try:
+        document = json.loads(read_text(folder / "exploration" / "exploration.json", LIMIT))
+        drawing = read_text(folder / "exploration" / "machines.svg", LIMIT)
+        summary, claim = (str(document[key]) for key in ("summary", "claim"))
+    except (HocketError, OSError, ValueError, RecursionError, KeyError, TypeError) as error:
+        return tag("section", note(f"What was learnt by exploring cannot be read: {error}"))
+    source = f"data:image/svg+xml;base64,{base64.b64encode(drawing.encode()).decode()}"
+    caption = (
+        "The local machines that were learnt. ×n: n episodes show the transition; thin and dashed: few do. "
+        "An event with a question mark was never tried in that state."
+    )
+    image = tag("img", src=source, alt="The machines that were learnt", style="max-width:100%")
+    return tag(
+        "section",
+        tag("h2", "The machine was learnt by exploring"),
+        tag("p", summary),
+        tag("p", "Steps of exploring come before those of the learning curves of the explored task."),
+        tag("figure", image, tag("figcaption", caption)),
+        note(claim),
+    )
 
 
 # A task.
@@ -110,12 +155,10 @@ def task_section(
     scene = section.scene
     parts = [
         tag("h2", tag("a", section.title, href=f"#task-{number}")),
-        overview(scene, _starts(scene, section), section.verdict)
-        if scene is not None
-        else tag("p", NO_SCENE, class_="note"),
+        note(NO_SCENE) if scene is None else _overview(scene, _starts(scene, section), section.verdict),
         _curves(section, number),
         statistics(section, colors),
-        *(tag("p", group.team_verdict, class_="note") for group in section.all_groups if group.team_verdict),
+        *(note(group.team_verdict) for group in section.all_groups if group.team_verdict),
         published_table(section, summary.published, colors),
         comparisons(section),
         bounds(section, colors),
@@ -132,16 +175,11 @@ def _linked(parts: Sequence[Html], number: int) -> list[Html]:
     def link(heading: re.Match[str]) -> str:
         place = f"task-{number}-{slug(heading[1])}"
         links.append(tag("a", Html(heading[1]), href=f"#{place}"))
-        return tag("h3", tag("a", Html(heading[1]), href=f"#{place}"), id=place)
+        return tag("h3", links[-1], id=place)
 
     title, *others = (Html(re.sub(r"<h3>(.*?)</h3>", link, part)) for part in parts)
-    listed = tag("p", join(links, " · "), class_="parts") if len(links) > 1 else Html("")
+    listed = tag("p", join(links, " · "), class_="parts") if len(links) > 1 else NOTHING
     return [title, listed, *others]
-
-
-MOST_NAMED = 100  # files that were left out
-MOST_BESIDE = 6  # tasks whose curves are shown beside each other
-NO_SCENE = "The folder has no readable file of this task, so its map and machines cannot be shown."
 
 
 def _starts(scene: Scene, section: Section) -> list[Point]:
@@ -154,45 +192,89 @@ def _starts(scene: Scene, section: Section) -> list[Point]:
 
 def _curves(section: Section, number: int) -> Html:
     if not any(group.curves for group in section.groups):
-        return Html("")
-    return tag(
-        "div",
-        tag("h3", "Learning curves"),
-        tag(
-            "p",
-            f"{'Lines' if section.is_continuing else 'Upper plot'}: median over runs of each run’s median over its "
-            f"last {LAST_TESTS} tests; the band is the interquartile range over runs. "
-            + ("" if section.is_continuing else "Lower plot: success rate in the same tests, mean over runs. ")
-            + (
-                "Tests measure the return of an episode, the sum of its rewards."
-                if section.has_returns
-                else f"A failure counts as {section.most_steps:,} steps."
-            ),
-            class_="note",
-        ),
-        tag("div", NO_SCRIPT, class_="curves", data_section=number - 1),
+        return NOTHING
+    lines, below = "Upper plot", "Lower plot: success rate in the same tests, mean over runs. "
+    if section.is_continuing:
+        lines, below = "Lines", ""
+    measured = f"A failure counts as {section.most_steps:,} steps."
+    if section.has_returns:
+        measured = "Tests measure the return of an episode, the sum of its rewards."
+    words = (
+        f"{lines}: median over runs of each run’s median over its last {LAST_TESTS} tests; the band is the "
+        f"interquartile range over runs. {below}{measured}"
     )
-
-
-NO_SCRIPT = tag("noscript", tag("p", "The curves and episodes need JavaScript.", class_="note"))
-
-
-# Episodes.
+    room = tag("div", NO_SCRIPT, class_="curves", data_section=number - 1)
+    return block("Learning curves", note(words), room)
 
 
 def _episodes(section: Section, number: int) -> Html:
     if section.scene is None or not any(group.replays for group in section.all_groups):
-        return Html("")
-    return tag(
-        "div",
-        tag("h3", "Episode replay"),
-        tag(
-            "div",
-            id=f"replay-{number}",
-            class_="replay",
-            data_section=number - 1,
-            tabindex="0",
-            role="group",
-            aria_label="Episode replay",
-        ),
+        return NOTHING
+    title, place = "Episode replay", f"replay-{number}"
+    room = tag("div", id=place, class_="replay", data_section=number - 1, tabindex="0", role="group", aria_label=title)
+    return block(title, room)
+
+
+# A task without its runs.
+
+
+def _overview(scene: Scene, starts: Sequence[Point], verdict: Verdict | None) -> Html:
+    """Describe a task: the verdict, the map with the agents at their starts (if known), and the machines."""
+    picture = tag("figure", map_svg(scene, starts), tag("figcaption", legend(scene)), class_="map-figure")
+    return join(
+        [
+            tag("p", scene.description, class_="description") if scene.description else NOTHING,
+            _verdict(scene, verdict),
+            tag("div", picture, _machines(scene), class_="overview"),
+        ]
     )
+
+
+def _verdict(scene: Scene, verdict: Verdict | None) -> Html:
+    """Say whether a task is decomposable, and all else that its check says; of other worlds, what their file says."""
+    is_checked = verdict is not None and scene.decomposable is not None
+    lines = [line.text for line in verdict.lines()] if verdict and is_checked else [scene.verdict, *scene.notes]
+    kind, sign = SIGNS[scene.decomposable]
+    symbol = tag("span", sign, class_="symbol", aria_hidden="true")
+    return tag("div", symbol, tag("div", tag("p", lines[0]), *map(note, lines[1:])), class_=f"verdict {kind}")
+
+
+def _machines(scene: Scene) -> Html:
+    """Draw the team machine and the local reward machines; of many agents, some are folded away or left out."""
+    team = note(NO_TEAM)
+    if scene.team is not None:
+        team = _machine(scene, scene.team, Html("<b>team machine</b>"), "The team machine", "all events")
+    drawings = [
+        _machine(
+            scene,
+            scene.machines[name],
+            join([agent_badge(scene, name), name]),
+            f"The local reward machine of {name}",
+            join(["local event set: ", tag("span", ", ".join(scene.knows[name]), class_="events")]),
+            number,
+        )
+        for number, name in enumerate(scene.agents[:MOST_DRAWN])
+    ]
+    shown = drawings if len(drawings) <= FEW_DRAWN else drawings[: FEW_DRAWN - 1]
+    parts = [team, tag("div", *shown, class_="machines")]
+    if len(shown) < len(drawings):
+        more = tag("div", *drawings[len(shown) :], class_="machines")
+        left_out = len(scene.agents) - len(drawings)
+        others = f"; {left_out:,} others are not drawn" if left_out else ""
+        parts.append(tag("details", tag("summary", f"{len(drawings) - len(shown)} more agents{others}"), more))
+    return tag("div", *parts, class_="all-machines")
+
+
+def _machine(
+    scene: Scene, machine: RewardMachine, name: Html, label: str, remark: str, agent: int | None = None
+) -> Html:
+    """Draw a machine under its name; of an agent, its number says to scripts whose it is."""
+    style = None
+    if is_drawable(machine):
+        drawing, width = machine_svg(machine, scene.styles, label)
+        style = f"--wide:{width:.0f}px"
+    else:
+        drawing = note(f"{len(machine.states):,} states and {len(machine.transitions):,} transitions, too many to draw")
+    caption = tag("figcaption", tag("span", name, class_="who"), tag("span", remark, class_="note"))
+    kind = "machine-figure team" if agent is None else "machine-figure"
+    return tag("figure", caption, tag("div", drawing, class_="drawing"), class_=kind, data_agent=agent, style=style)

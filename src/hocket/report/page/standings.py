@@ -1,36 +1,47 @@
-"""Final performance of learners: a table, pairwise comparisons, and the bounds of Theorem 3."""
+"""The tables of a task: final performance, pairwise comparisons, the bounds of Theorem 3, and all settings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from urllib.parse import quote
 
 from hocket.draw.markup import Html, join, tag
 from hocket.evaluation.bounds import Bounds
+from hocket.learn.catalogue import LEARNERS
+from hocket.learn.settings import SettingInfo, describe_settings
 from hocket.report.answer import across_tasks, ranged
-from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, FinalPerformance
-from hocket.report.summary import GroupComparison, LevelComparison, RunGroup, Section
-from hocket.statistics import FEWEST_RUNS, Comparison, Interval
+from hocket.report.document import block, note
+from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR
+from hocket.report.summary import GroupComparison, RunGroup, Section
+from hocket.statistics import FEWEST_RUNS, Interval
 from hocket.study.published import Published
 from hocket.study.records import KINDS
 
 FEW_COMPARED = 10  # pairs that are seen at once
 FEW_AGENTS = 12  # up to which each has its number
+MOST_LINKED = 100  # runs of a group
 
-# Statistics.
-
-
-STATISTICS = ("learner", "policy", "runs", "test steps", "mean steps", "success", "learnt after", "computing")
-STATISTICS_UNITS = (
-    "", "", "", "median (quartiles)", "with failures [95 %]", "share [95 %]", "training steps", "seconds",
+# Titles, with what stands in small print below them.
+STATISTICS = {
+    "learner": "", "policy": "", "runs": "", "test steps": "median (quartiles)", "mean steps": "with failures [95 %]",
+    "success": "share [95 %]", "learnt after": "training steps", "computing": "seconds",
+}  # fmt: skip
+RETURNS = {"test steps": "return", "mean steps": "mean return"}  # what is called otherwise where a task has rewards
+AVERAGES = {"learner": "", "policy": "", "tasks": "", "runs": "", "success": "share [95 %]", "learnt": "runs"}
+PUBLISHED = (
+    ("learner", ""), ("test steps", "published"), ("", "measured"), ("", "difference"), ("reached after", "published"),
+    ("", "measured"), ("success", "published"), ("", "measured"),
 )  # fmt: skip
-AVERAGES = ("learner", "policy", "tasks", "runs", "success", "learnt")
-AVERAGES_UNITS = ("", "", "", "", "share [95 %]", "runs")
-PUBLISHED = ("learner", "test steps", "", "", "reached after", "", "success", "")
-PUBLISHED_UNITS = ("", "published", "measured", "difference", "published", "measured", "published", "measured")
+THEOREM = (
+    "The success probability of the team, <i>V</i>, is bounded by those of the agents in their own sub-tasks, "
+    '<i>V<sub>i</sub></i>: <span class="formula">max(0, Σ <i>V<sub>i</sub></i> − (<i>N</i> − 1)) ≤ <i>V</i> ≤ '
+    "min <i>V<sub>i</sub></i></span>. "
+)
 
 
-def table(titles: Sequence[str], units: Sequence[str], rows: Sequence[Html], label: str, *, texts: int = 0) -> Html:
+def table(titles: Iterable[tuple[str, str]], rows: Sequence[Html], label: str, *, texts: int = 0) -> Html:
     """Lay out a table that scrolls; it can be sorted if the first `texts` columns are text and the others numbers."""
     heads = [
         tag(
@@ -40,16 +51,21 @@ def table(titles: Sequence[str], units: Sequence[str], rows: Sequence[Html], lab
             scope="col",
             data_sort=("number" if index >= texts else "text") if texts else None,
         )
-        for index, (title, unit) in enumerate(zip(titles, units, strict=True))
+        for index, (title, unit) in enumerate(titles)
     ]
-    head, body = tag("thead", tag("tr", *heads)), tag("tbody", *rows)
-    return scrolling(tag("table", head, body, class_="statistics", data_sortable=bool(texts)), label)
+    content = tag("thead", tag("tr", *heads)), tag("tbody", *rows)
+    return _scrolling(tag("table", *content, class_="statistics", data_sortable=bool(texts)), label)
+
+
+def _scrolling(table: Html, label: str) -> Html:
+    """Let a wide table scroll by itself."""
+    return tag("div", table, class_="scrolling", tabindex="0", role="region", aria_label=label)
 
 
 def statistics(section: Section, colors: Mapping[str, int]) -> Html:
     """Tabulate the last tests of all runs."""
     rows = [
-        _row(group, kind, group.finals[kind], colors, has_ends=not section.is_continuing)
+        _row(group, kind, colors, has_ends=not section.is_continuing)
         for kind in KINDS
         for group in section.all_groups
         if kind in group.finals
@@ -57,27 +73,19 @@ def statistics(section: Section, colors: Mapping[str, int]) -> Html:
     if not rows:
         return Html("")
     everything = "" if section.reference is None else f" (all tests of {section.reference.label}, which does not learn)"
-    titles, what = STATISTICS, "steps"
-    counts, learnt = f"a failure counts as {section.most_steps:,} steps", f"at least {ENOUGH:.0%} of tests succeed, "
-    learnt += f"within {NEAR:.0%} of the final length"
+    renamed, what, counts = {}, "steps", f"a failure counts as {section.most_steps:,} steps"
+    learnt = f"at least {ENOUGH:.0%} of tests succeed, within {NEAR:.0%} of the final length"
     if section.has_returns:
-        titles, what = (*STATISTICS[:3], "return", "mean return", *STATISTICS[5:]), "return"
-        counts, learnt = (
-            "a return is the sum of the rewards of an episode",
-            f"returns are within {NEAR:.0%} of the last",
-        )
-    note = (
+        renamed, what, counts = RETURNS, "return", "a return is the sum of the rewards of an episode"
+        learnt = f"returns are within {NEAR:.0%} of the last"
+    words = (
         f"All columns use the last {LAST_TESTS} tests of each run, as the curves do{everything}; {counts}. "
         f"{section.measure.capitalize()}: median and quartiles over runs of each run’s median. Mean {what}: "
         "interquartile mean over runs of each run’s mean. Success: mean over runs. 95 % limits are over runs, if there "
         f"are at least {FEWEST_RUNS}. Learnt after: the median training step from which {learnt}."
     )
-    return tag(
-        "div",
-        tag("h3", "Final performance"),
-        table(titles, STATISTICS_UNITS, rows, f"Statistics of {section.title}", texts=2),
-        tag("p", note, class_="note"),
-    )
+    titles = [(renamed.get(title, title), unit) for title, unit in STATISTICS.items()]
+    return block("Final performance", table(titles, rows, f"Statistics of {section.title}", texts=2), note(words))
 
 
 def over_all_tasks(sections: Sequence[Section], colors: Mapping[str, int]) -> Html:
@@ -88,48 +96,46 @@ def over_all_tasks(sections: Sequence[Section], colors: Mapping[str, int]) -> Ht
     rows = [
         tag(
             "tr",
-            tag("th", learner_key(row.label, colors), scope="row", data_value=row.label),
-            tag("td", row.policy, data_value=row.policy),
+            *_names(row.label, row.policy, colors),
             cell(row.tasks, str(row.tasks)),
             cell(row.runs, f"{row.runs:,}"),
-            cell(row.success.value, share(row.success.value), _limits(row.success, share)),
+            _estimate(row.success, share),
             cell(None, "–") if row.learnt is None else cell(row.learnt / row.runs, f"{row.learnt:,} of {row.runs:,}"),
         )
         for row in averages
     ]
-    note = (
+    words = (
         "Every task has the same weight: success is the mean over tasks of the mean over runs, with 95 % limits over "
         "runs. Compare only learners with the same tasks."
     )
-    return tag(
-        "section",
-        tag("h2", "Over all tasks"),
-        table(AVERAGES, AVERAGES_UNITS, rows, "Statistics over all tasks", texts=2),
-        tag("p", note, class_="note"),
-    )
+    shown = table(AVERAGES.items(), rows, "Statistics over all tasks", texts=2)
+    return tag("section", tag("h2", "Over all tasks"), shown, note(words))
 
 
-def scrolling(table: Html, label: str) -> Html:
-    """Let a wide table scroll by itself."""
-    return tag("div", table, class_="scrolling", tabindex="0", role="region", aria_label=label)
-
-
-def _row(group: RunGroup, kind: str, final: FinalPerformance, colors: Mapping[str, int], *, has_ends: bool) -> Html:
+def _row(group: RunGroup, kind: str, colors: Mapping[str, int], *, has_ends: bool) -> Html:
+    final = group.finals[kind]
     low, middle, high = final.quartiles
-    success = cell(final.success.value, share(final.success.value), _limits(final.success, share))
     when, _, some = final.learnt_in_words.partition(" ")
-    learnt = cell(None, "–") if group.is_reference else cell(final.learnt_after, when, some)  # it had nothing to learn
     return tag(
         "tr",
-        tag("th", learner_key(group.label, colors), scope="row", data_value=group.label),
-        tag("td", kind, data_value=kind),
+        *_names(group.label, kind, colors),
         cell(len(group.seeds), f"{len(group.seeds):,}"),
         cell(middle, number(middle), f"({number(low)} to {number(high)})"),
-        cell(final.mean.value, number(final.mean.value), _limits(final.mean, number)),
-        success if has_ends else cell(None, "–"),
-        learnt,
+        _estimate(final.mean, number),
+        _estimate(final.success, share) if has_ends else cell(None, "–"),
+        cell(None, "–") if group.is_reference else cell(final.learnt_after, when, some),  # it had nothing to learn
         cell(group.seconds, f"{group.seconds:,.1f}"),
     )
+
+
+def _names(label: str, policy: str, colors: Mapping[str, int]) -> tuple[Html, Html]:
+    """Lay out the cells of a learner and its kind of policy."""
+    learner = tag("th", learner_key(label, colors), scope="row", data_value=label)
+    return learner, tag("td", policy, data_value=policy)
+
+
+def _estimate(interval: Interval, write: Callable[[float], str]) -> Html:
+    return cell(interval.value, write(interval.value), _limits(interval, write))
 
 
 def cell(value: float | None, text: str, remark: str = "") -> Html:
@@ -154,30 +160,28 @@ def published_table(section: Section, published: Published | None, colors: Mappi
     """Tabulate published and measured values, and say why they differ."""
     if published is None or not section.published_levels:
         return Html("")
-    rows = [_level_row(comparison, colors) for comparison in section.published_levels]
-    note = (
+    rows = [
+        tag(
+            "tr",
+            tag("th", learner_key(comparison.label, colors), scope="row"),
+            *(cell(level.final, number(level.final)) for level in levels),
+            cell(comparison.difference, f"{comparison.difference:+.0%}".replace("-", "−")),
+            *(cell(level.reached, "never" if level.reached is None else f"{level.reached:,}") for level in levels),
+            *(cell(level.success, share(level.success)) for level in levels),
+        )
+        for comparison in section.published_levels
+        for levels in [(comparison.published, comparison.measured)]
+    ]
+    words = (
         f"Published values from {published.source}. Test steps: median over runs, averaged over the last ten tests. "
         "Reached after: the first training step at which that median, smoothed over ten tests, is within 10 % of its "
         "final value. Success: the success rate of the last fifty tests. Softmax tests."
     )
-    return tag(
-        "div",
-        tag("h3", "Published results"),
-        table(PUBLISHED, PUBLISHED_UNITS, rows, f"Published and measured levels of {section.title}"),
-        tag("p", note, class_="note"),
-        tag("ul", *(tag("li", note) for note in published.notes), class_="note") if published.notes else "",
-    )
-
-
-def _level_row(comparison: LevelComparison, colors: Mapping[str, int]) -> Html:
-    levels = (comparison.published, comparison.measured)
-    return tag(
-        "tr",
-        tag("th", learner_key(comparison.label, colors), scope="row"),
-        *(cell(level.final, number(level.final)) for level in levels),
-        cell(comparison.difference, f"{comparison.difference:+.0%}".replace("-", "−")),
-        *(cell(level.reached, "never" if level.reached is None else f"{level.reached:,}") for level in levels),
-        *(cell(level.success, share(level.success)) for level in levels),
+    return block(
+        "Published results",
+        table(PUBLISHED, rows, f"Published and measured levels of {section.title}"),
+        note(words),
+        tag("ul", *(tag("li", remark) for remark in published.notes), class_="note") if published.notes else "",
     )
 
 
@@ -189,40 +193,31 @@ def comparisons(section: Section) -> Html:
     if not section.comparisons:
         return Html("")
     better = "earns more" if section.has_returns else "takes fewer steps"
-    note = (
+    words = (
         f"The probability that a run of the first learner {better} in its last tests than a run of the second, "
         "with its 95 % interval; p is from a two-sided permutation test."
     )
-    kinds = dict.fromkeys(pair.policy for pair in section.comparisons)
-    parts = [_compared([pair for pair in section.comparisons if pair.policy == kind], kind) for kind in kinds]
-    return tag("div", tag("h3", "Pairwise comparison"), tag("p", note, class_="note"), *parts)
+    parts = []
+    for kind in dict.fromkeys(pair.policy for pair in section.comparisons):
+        rows = [_comparison(pair) for pair in section.comparisons if pair.policy == kind]
+        scales = tag("div", *rows, class_="scales")
+        if len(rows) > FEW_COMPARED:  # shown when somebody asks
+            parts.append(tag("details", tag("summary", f"All {len(rows):,} pairs ({kind})"), scales))
+        else:
+            parts.append(tag("div", note(f"{kind.capitalize()} policies:"), scales))
+    return block("Pairwise comparison", note(words), *parts)
 
 
-def _compared(pairs: Sequence[GroupComparison], kind: str) -> Html:
-    """Show the comparisons under one kind of policy; many of them when somebody asks."""
-    rows = tag("div", *(_comparison(pair.first, pair.second, pair.comparison) for pair in pairs), class_="scales")
-    if len(pairs) > FEW_COMPARED:
-        return tag("details", tag("summary", f"All {len(pairs):,} pairs ({kind})"), rows)
-    return tag("div", tag("p", f"{kind.capitalize()} policies:", class_="note"), rows)
-
-
-def _comparison(first: str, second: str, comparison: Comparison) -> Html:
-    probability, (low, high) = comparison.probability.value, comparison.probability.limits or (0.0, 1.0)
+def _comparison(pair: GroupComparison) -> Html:
+    estimate, p = pair.comparison
+    probability, (low, high) = estimate.value, estimate.limits or (0.0, 1.0)
     verdict = "even" if low <= 0.5 <= high else "first" if probability > 0.5 else "second"
-    p_value = "< 0.001" if comparison.p_value < 0.001 else f"= {comparison.p_value:.3f}"
-    limits = _limits(comparison.probability, share)
-    text = f"{share(probability)}{limits and f' {limits}'}, p {p_value}"
-    line = tag(
-        "div",
-        _span("whisker", low, high) if limits else "",
-        _point("middle", 0.5),
-        _point("dot", probability),
-        class_="scale",
-        role="img",
-        aria_label=text,
-    )
-    words = join([tag("b", first), " against ", tag("b", second)])
-    return tag("div", tag("div", words), line, tag("div", text, class_="numbers"), class_=f"row {verdict}")
+    limits = _limits(estimate, share)
+    text = f"{share(probability)}{limits and f' {limits}'}, p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
+    whisker = _span("whisker", low, high) if limits else ""
+    line = _scale(text, whisker, _point("middle", 0.5), _point("dot", probability))
+    names = tag("div", tag("b", pair.first), " against ", tag("b", pair.second))
+    return tag("div", names, line, tag("div", text, class_="numbers"), class_=f"row {verdict}")
 
 
 def bounds(section: Section, colors: Mapping[str, int]) -> Html:
@@ -231,51 +226,36 @@ def bounds(section: Section, colors: Mapping[str, int]) -> Html:
     if not known:
         return Html("")
     kinds = ", ".join(dict.fromkeys(bound.policy for _, bound in known))
-    note = join(
-        [
-            "The success probability of the team, ",
-            tag("i", "V"),
-            ", is bounded by those of the agents in their own sub-tasks, ",
-            Html("<i>V<sub>i</sub></i>: "),
-            Html(
-                '<span class="formula">max(0, Σ <i>V<sub>i</sub></i> − (<i>N</i> − 1)) ≤ <i>V</i> ≤ '
-                "min <i>V<sub>i</sub></i></span>. "
-            ),
-            f"Measured in {ranged([bound.episodes for _, bound in known], 'episode')} with the final policies "
-            f"({kinds}). Band: the bounds. Dot: V with its 95 % limits over runs. Strokes: the agents’ values.",
-        ]
+    words = (
+        f"Measured in {ranged([bound.episodes for _, bound in known], 'episode')} with the final policies "
+        f"({kinds}). Band: the bounds. Dot: V with its 95 % limits over runs. Strokes: the agents’ values."
     )
     rows = [_bound(label, bound, colors) for label, bound in known]
-    return tag(
-        "div", tag("h3", "Bounds of Theorem 3"), tag("p", note, class_="note"), tag("div", *rows, class_="scales")
-    )
+    return block("Bounds of Theorem 3", note(Html(THEOREM), words), tag("div", *rows, class_="scales"))
 
 
 def _bound(label: str, bound: Bounds, colors: Mapping[str, int]) -> Html:
     values = sorted({agent_share.value for agent_share in bound.agents.values()})
     text = f"{share(bound.lower)} ≤ V = {share(bound.success.value)} ≤ {share(bound.upper)}"
-    line = tag(
-        "div",
+    line = _scale(
+        text,
         _span("band", bound.lower, bound.upper),
         *(_point("stroke", value) for value in values),
         _span("whisker", *bound.success.limits) if bound.success.limits else "",
         _point("dot", bound.success.value),
-        class_="scale",
-        role="img",
-        aria_label=text,
     )
-    numbers = tag("div", text, tag("small", _agent_shares(bound.agents)), class_="numbers")
+    agents = " · ".join(f"{name} {share(agent_share.value)}" for name, agent_share in bound.agents.items())
+    if values[0] == values[-1]:
+        agents = f"every agent {share(values[0])}"
+    elif len(bound.agents) > FEW_AGENTS:
+        agents = f"{len(bound.agents):,} agents, {share(values[0])} to {share(values[-1])}"
+    numbers = tag("div", text, tag("small", agents), class_="numbers")
     return tag("div", tag("div", learner_key(label, colors)), line, numbers, class_="row")
 
 
-def _agent_shares(agents: Mapping[str, Interval]) -> str:
-    """Format each agent's success in its sub-task; of many agents, the range."""
-    values = sorted(agent_share.value for agent_share in agents.values())
-    if values[0] == values[-1]:
-        return f"every agent {share(values[0])}"
-    if len(agents) > FEW_AGENTS:
-        return f"{len(agents):,} agents, {share(values[0])} to {share(values[-1])}"
-    return " · ".join(f"{name} {share(agent_share.value)}" for name, agent_share in agents.items())
+def _scale(text: str, *marks: str) -> Html:
+    """Draw marks between 0 and 1, which the text says."""
+    return tag("div", *marks, class_="scale", role="img", aria_label=text)
 
 
 def _span(kind: str, low: float, high: float) -> Html:
@@ -307,3 +287,65 @@ def share(value: float) -> str:
     ('1.000', '>0.999', '<0.001', '0.500')
     """
     return "<0.001" if 0 < value < 0.0005 else ">0.999" if 0.9995 <= value < 1 else f"{value:.3f}"
+
+
+# Settings, and where the data are.
+
+
+def settings_and_data(section: Section, colors: Mapping[str, int], folder: str | None) -> Html:
+    """Tabulate the settings of all groups, and link to the files of their runs, where `folder` leads to them."""
+    groups = section.all_groups
+    titles = ["setting", "unit", *(learner_key(group.label, colors) for group in groups)]
+    head = tag("thead", tag("tr", *(tag("th", title, scope="col") for title in titles)))
+    rows = [_setting_row("training steps", "", [f"{group.steps:,}" for group in groups], "")]
+    for name in dict.fromkeys(name for group in groups for name in group.settings):
+        known = [settings[name] for group in groups if name in (settings := _known_settings(group.learner))]
+        unit, meaning = (known[0].unit, known[0].meaning) if known else ("", "")
+        rows.append(_setting_row(name, unit, [_value(group, name) for group in groups], meaning))
+    title, words = "All settings", ["Bold: not the default."]
+    if folder is not None:
+        title = "All settings, and links to the data"
+        links = [_links(group, folder) for group in groups]
+        rows.append(_setting_row("runs, by seed", "", links, "record and policy of each"))
+        curves, about = (tag("a", name, href=f"{folder}{name}") for name in ("curves.csv", "study.json"))
+        words += [" π: the policies of a run. All tests of all runs are in ", curves, ", versions and times in ", about]
+        words.append(".")
+    shown = _scrolling(
+        tag("table", head, tag("tbody", *rows), class_="statistics settings"), f"Settings of {section.title}"
+    )
+    return tag("details", tag("summary", title), shown, note(*words))
+
+
+def _setting_row(name: str, unit: str, cells: Sequence[str], meaning: str) -> Html:
+    title = tag("th", name, scope="row", title=meaning or None)
+    return tag("tr", title, tag("td", tag("small", unit)), *(tag("td", content) for content in cells))
+
+
+def _known_settings(learner: str) -> dict[str, SettingInfo]:
+    """List the settings of a learner by name; those of a third-party learner are not known."""
+    if learner not in LEARNERS:
+        return {}
+    return {setting.name: setting for setting in describe_settings(LEARNERS[learner].settings)}
+
+
+def _value(group: RunGroup, name: str) -> str:
+    known = _known_settings(group.learner)
+    if name not in group.settings or (known and name not in known):
+        return "–"
+    value = group.settings[name]
+    text = value if isinstance(value, str) else f"{value:,}" if value >= 1 else f"{value:g}"
+    text = ("yes" if value else "no") if isinstance(value, bool) else text
+    return tag("b", text) if name in known and known[name].default != value else text
+
+
+def _links(group: RunGroup, folder: str) -> Html:
+    """Link to the record and the policy of each run; of thousands, to those of the first ones and to all others."""
+    links = []
+    for seed, name in islice(zip(group.seeds, group.files, strict=True), MOST_LINKED):
+        links.append(tag("a", str(seed), href=f"{folder}runs/{quote(name)}.json", title=f"The record of seed {seed}"))
+        if name in group.policies:
+            href = f"{folder}policies/{quote(name)}.npz"
+            links.append(tag("a", "π", href=href, title=f"The policies of seed {seed}"))
+    if (left := len(group.seeds) - MOST_LINKED) > 0:
+        links.append(tag("a", f"and {left:,} more", href=f"{folder}runs/", title="The records of all runs"))
+    return join(links, " ")

@@ -45,13 +45,11 @@ def recording_html(recording: TeamRecording, verification: Verification) -> str:
         "starts": [[x * unit, y * unit] for x, y in scene.starts.values()],
         "frames": [_encoded(recording, frame, unit) for frame in frames],
     }
-    answer = verification.explain().splitlines()
+    answer, *evidence = verification.explain().splitlines()
+    verdict = tag("p", answer, class_="verdict yes" if verification.ok else "verdict no")
     parts = {
         "title": escape(title),
-        "verdict": join(
-            tag("p", line, class_=("verdict yes" if verification.ok else "verdict no") if line == answer[0] else None)
-            for line in answer
-        ),
+        "verdict": join([verdict, *(tag("p", line) for line in evidence)]),
         "lanes": lanes_svg(recording),
         "map": map_svg(scene, list(scene.starts.values())),
         "story": join(tag("li", f"{frame.time:.2f} s  {frame.said}", data_frame=n) for n, frame in enumerate(frames)),

@@ -1,0 +1,215 @@
+"""simulate, run, verify, keys: a team outside of the simulator, and its protocol under faults."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+from tyro.conf import Positional
+
+from hocket.cli.interrupt import stopping
+from hocket.cli.options import Flag, Json, MaybeText, NamedTask, Number, names, option
+from hocket.cli.terminal import live_display, make_console, print_json, print_written
+from hocket.errors import SettingsError
+from hocket.texts import counted
+
+FAULTS = "loss,duplication,reordering,delay,partition,kill,freeze"
+
+
+@dataclass(frozen=True)
+class Simulate:
+    """Run a team's protocol on a simulated network that loses, delays and duplicates messages, with agents that die."""
+
+    target: NamedTask
+    schedules: Number = 10_000
+    """Number of schedules of faults, one for each seed."""
+    faults: Annotated[str, option("FAULT,...")] = FAULTS
+    """Faults to inject."""
+    seed: Number = 0
+    """Seed of the first schedule."""
+    json: Json = False
+
+    def run(self) -> int:
+        from hocket.runtime.simulation import simulate
+        from hocket.task.catalogue import load_task
+        from hocket.task.verdict import check_delays
+
+        if self.schedules < 1:
+            raise SettingsError(f"--schedules must be at least 1, got {self.schedules}")
+        task = load_task(self.target)
+        check = check_delays(task)
+        faults = names(self.faults)
+        report = simulate(task.decomposition, self.schedules, seed=self.seed, faults=faults, deciders=check.agreed)
+        failure = report.failure
+        if self.json:
+            broken = None
+            if failure is not None:
+                broken = {"seed": failure.seed, "sentence": failure.sentence, "schedule": list(failure.story)}
+            agree = [list(pair) for pair in check.agree]
+            counts = {"schedules": report.schedules, "cpu_seconds": report.seconds, "injected": report.counts}
+            return print_json({"ok": report.ok, "agree": agree, **counts, "failure": broken}, ok=report.ok)
+        console = make_console()
+        if check.agree:
+            console.print(check.lines[-1])
+        rate = report.schedules / max(report.seconds, 1e-9)
+        console.print(f"{counted(report.schedules, 'schedule')}, {rate:,.0f} a second of CPU: {report.said}.")
+        if failure is None:
+            console.print(Text("No invariant was broken, and every schedule ended as it should.", "bold green"))
+            return 0
+        console.print(Text(f"Broken with seed {failure.seed}: {failure.sentence}. The shortest schedule:", "bold red"))
+        for line in failure.story:
+            console.print(f"  {line}")
+        return 1
+
+
+@dataclass(frozen=True)
+class RunTeam:
+    """Run a trained team as processes, one for each agent and one for the world; those that die are started again."""
+
+    target: NamedTask
+    policies: Annotated[str, option("FOLDER")] = ""
+    """A folder of runs, of which the first one's greedy policy is played."""
+    out: Annotated[str, option("FOLDER")] = ""
+    """Folder of the logs (default: a new one under runs/). A run that was stopped there is continued."""
+    agent: Annotated[MaybeText, option("NAME")] = None
+    """Run only this agent (or the world); the others run on other machines."""
+    peers: Annotated[MaybeText, option("FILE")] = None
+    """File of addresses: run = "name", world = "HOST:PORT", keys = "FOLDER", [agents] A1 = "HOST:PORT"."""
+    agree: Flag = False
+    """If events must not be heard late, let the agents agree on them that `hocket check --delays` names."""
+    pace: Annotated[float, option("N")] = 10.0
+    """Steps a second."""
+    steps: Number = 1_000
+    """Step limit: the steps of each agent after which the run ends."""
+    durability: Annotated[Literal["full", "none"], option()] = "full"
+    """full: a log entry is on disk before other agents are told of it; none: not, for demonstrations."""
+    insecure: Flag = False
+    """Allow unencrypted connections to other machines."""
+    loss: Annotated[float, option("P")] = 0.0
+    """Share of messages that are dropped on purpose, for tests."""
+    seed: Number = 0
+    """Random seed of slips."""
+    json: Json = False
+
+    def run(self) -> int:
+        from hocket.runtime.launch import run_team
+
+        if not (0 < self.pace <= 10_000 and 0 <= self.loss < 1 and self.steps > 0):
+            raise SettingsError("--pace lies above 0, --loss from 0 to below 1, and --steps above 0")
+        folder = Path(self.out or f"runs/{Path(self.target).stem}-{time.strftime('%Y%m%d-%H%M%S')}")
+        if not self.policies and not (folder / "run.json").exists() and self.agent != "world":
+            raise SettingsError("name the folder of the runs whose policy is to be played: --policies runs/x")
+        view = View(make_console(quiet=self.json))
+        with stopping() as stop, live_display(view.console, view.table):
+            outcome = run_team(
+                self.target,
+                self.policies,
+                folder,
+                agent=self.agent,
+                peers=self.peers,
+                agree=self.agree,
+                durable=self.durability == "full",
+                insecure=self.insecure,
+                pace=self.pace,
+                steps=self.steps,
+                seed=self.seed,
+                loss=self.loss,
+                watch=view.tell,
+                stop=stop.is_set,
+            )
+        restarts = {name: count for name, count in outcome.restarts.items() if count}
+        code = 0 if outcome.complete else stop.code or 1
+        if self.json:
+            print_json({"complete": outcome.complete, "folder": str(folder), "restarts": restarts})
+            return code
+        said, style = ("is", "bold green") if outcome.complete else ("is not", "bold red")
+        where = f"the logs are in {folder}, for `hocket verify` and `hocket report`."
+        view.console.print(Text(f"The task {said} complete; {where}", style))
+        return code
+
+
+class View:
+    """How the processes are: a table on a terminal, and in a pipe a line for each event."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.begun = time.monotonic()
+        self.status: dict[str, dict[str, Any]] = {}
+        self.counts: dict[str, int] = {}
+
+    def tell(self, name: str, status: dict[str, Any]) -> None:
+        """Take note of how a process is; in a pipe, say it."""
+        events, shown = int(status.get("events", 0)), self.counts.get(name, 0)
+        was_down = self.status.get(name, {}).get("down")
+        self.status[name], self.counts[name] = status, max(events, shown)
+        if self.console.is_terminal:
+            return
+        seconds = f"{time.monotonic() - self.begun:7.2f} s"
+        if events > shown:
+            self.console.print(f"{seconds}  {name}: {', '.join(status.get('last', []))}")
+        if status.get("down") and not was_down:
+            self.console.print(f"{seconds}  {name} has died and is started again")
+
+    def table(self) -> RenderableType:
+        """Lay out how all are."""
+        from rich.table import Table  # only where there is a terminal
+
+        table = Table("agent", "steps", "state", "last event", "", box=None)
+        for name, status in list(self.status.items()):  # while others add to it
+            if "state" in status:
+                what = "is started again" if status.get("down") else "holds still" if status["holding"] else ""
+                what = "finished" if status["finished"] else what
+                refused = "; ".join(f"{agent}: {why}" for agent, why in status.get("refused", {}).items())
+                last = ", ".join(status["last"])
+                table.add_row(name, str(status["steps"]), Text(status["state"]), Text(last), Text(refused or what))
+        return table
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Was what happened in a run a trace of the team machine? Reads nothing but `run.json` and the logs."""
+
+    folder: Annotated[Positional[Path], option("FOLDER")]
+    """What `hocket run` has written."""
+    json: Json = False
+
+    def run(self) -> int:
+        from hocket.runtime.verification import verify
+
+        verification = verify(self.folder)
+        if self.json:
+            return print_json(verification.as_json(), ok=verification.ok)
+        console = make_console()
+        answer, *rest = verification.explain().splitlines()
+        console.print(Text(answer, "bold green" if verification.ok else "bold red"))
+        for line in rest:
+            console.print(line)
+        return 0 if verification.ok else 1
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Make a certificate authority, and certificates for the agents of a task and for its world: only they may join."""
+
+    target: NamedTask
+    out: Annotated[Path, option("FOLDER")] = Path("keys")
+    """Output folder. Keys that are already there are kept."""
+    days: Number = 365
+    """Number of days for which they are valid."""
+    json: Json = False
+
+    def run(self) -> int:
+        from hocket.runtime.certificates import make_keys
+        from hocket.runtime.launch import check_names
+        from hocket.runtime.settings import WORLD
+        from hocket.task.catalogue import load_task
+
+        if self.days < 1:
+            raise SettingsError(f"--days must be at least 1, got {self.days}")
+        task = load_task(self.target)
+        check_names(task)
+        return print_written(make_keys(self.out, (*task.agents, WORLD), self.days), json=self.json)
