@@ -10,7 +10,7 @@ import pytest
 
 import hocket as hk
 from hocket import files
-from hocket.files import UNFINISHED, write_many, write_whole
+from hocket.files import UNFINISHED, GrowingFile, write_many, write_whole
 from hocket.study.store import claimed, load_results, save_records
 from studies import record
 from worlds import meeting
@@ -129,6 +129,34 @@ def test_the_rights_of_files_are_those_of_any_new_file(tmp_path):
 def test_a_name_that_the_system_takes_can_be_written(tmp_path, name):
     write_whole(tmp_path / name, b"1")
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_file_that_grows_takes_the_place_of_another_when_it_is_kept(tmp_path, monkeypatch):
+    synced, sync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_size), sync(handle))[1])
+    monkeypatch.setattr(files, "UNSAFE", 4)
+    path = tmp_path / "one"
+    path.write_text("before")
+    path.chmod(0o600)
+    with GrowingFile(path) as file:
+        file.add(b"ab")
+        assert synced == []
+        file.add(b"cde")
+        assert synced == [5] and path.read_text() == "before"  # so to keep it takes no longer, the larger it is
+        file.add(b"f")
+        file.keep()
+        assert synced[1] == 6 and path.read_bytes() == b"abcdef"
+    assert [own.name for own in tmp_path.iterdir()] == ["one"]
+    if os.name == "posix":
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_grew_and_was_not_kept_leaves_what_was_there(tmp_path):
+    path = tmp_path / "one"
+    path.write_text("before")
+    with GrowingFile(path) as file:
+        file.add(b"after")
+    assert [own.name for own in tmp_path.iterdir()] == ["one"] and path.read_text() == "before"
 
 
 KILLED = """

@@ -25,6 +25,7 @@ MEGABYTE = 1_000_000
 UNFINISHED = ".unfinished"  # at the end of the name of a file that is not whole yet
 WRITERS = 8  # threads that write files
 TOGETHER = 250  # files that get their names together
+UNSAFE = 32 * MEGABYTE  # that a file grows by, at most, until it is brought to the disk
 GLANCE = 0.05  # seconds after which a lock is asked for again
 LONG_AGO = 60  # seconds after which nobody is still writing a small file
 MOST_OF_NAME = 40  # characters of a file's name that are also in that name, which must not be too long
@@ -137,8 +138,7 @@ def _write_together(files: Sequence[File], each: Callable[..., Iterable[Path]]) 
 def _write_aside(path: Path, data: Content, unfinished: set[Path]) -> Path:
     """Bring what is to be in a file to the disk, under a temporary name that is added to those that are unfinished."""
     mode = _mode_of(path)
-    temporary = path.with_name(f".{path.name[:MOST_OF_NAME]}.{os.urandom(8).hex()}{UNFINISHED}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    temporary, handle = _open_aside(path)
     unfinished.add(temporary)
     with os.fdopen(handle, "wb") as file:
         for part in (data,) if isinstance(data, str | bytes) else data:
@@ -148,6 +148,55 @@ def _write_aside(path: Path, data: Content, unfinished: set[Path]) -> Path:
     if mode is not None:
         temporary.chmod(mode)
     return temporary
+
+
+def _open_aside(path: Path) -> tuple[Path, int]:
+    """Make a file beside the one that is meant, whose name says that it is not whole yet; return a handle of it."""
+    temporary = path.with_name(f".{path.name[:MOST_OF_NAME]}.{os.urandom(8).hex()}{UNFINISHED}")
+    return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+
+
+class GrowingFile:
+    """A file that grows under a temporary name, piece by piece, and is given its own by `keep`; else it is removed.
+
+    What it grows by is brought to the disk as it comes, so that to keep it takes a moment, however large it is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.unsafe = path, 0
+        with _telling(path):
+            self.mode = _mode_of(path)
+            self.temporary, handle = _open_aside(path)
+            self.file = os.fdopen(handle, "wb")
+
+    def __enter__(self) -> GrowingFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+        self.temporary.unlink(missing_ok=True)
+
+    def add(self, data: bytes) -> None:
+        """Write some more."""
+        with _telling(self.path):
+            self.unsafe += self.file.write(data)
+            if self.unsafe >= UNSAFE:
+                self._sync()
+
+    def keep(self) -> None:
+        """Give the file its name, which replaces one that has it; nothing can be added any more."""
+        with _telling(self.path):
+            self._sync()
+            self.file.close()
+            if self.mode is not None:
+                self.temporary.chmod(self.mode)
+            self.temporary.replace(self.path)
+            _sync_folder(self.path.parent)
+
+    def _sync(self) -> None:
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.unsafe = 0
 
 
 @contextmanager

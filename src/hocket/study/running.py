@@ -17,19 +17,21 @@ from hocket.errors import ClusterError, HocketError
 from hocket.learn.batches import Batch, Report
 from hocket.learn.catalogue import find_learner
 from hocket.learn.policies import Policy, Run
+from hocket.study.curves import Layout, growing_table
 from hocket.study.engines import Engine, ThreadEngine
 from hocket.study.policies import ShownWorld, damaged_policies
 from hocket.study.records import Record, TestSummary
 from hocket.study.store import (
+    CURVES,
     Finished,
     Results,
     SceneSource,
     add_runs,
     claimed,
+    keep_about,
     keep_records,
     keep_task,
     load_results,
-    sum_up,
 )
 from hocket.study.study import JobGroup, Study, load_study
 from hocket.study.testing import play_tests
@@ -82,23 +84,30 @@ def run_study(
         for task in tasks.values():
             keep_task(store, task)
         tally, failure = _Tally(len(plan), sum(key in whole for key in plan), missing, watch), None
-        try:
-            for finished in chosen.run(missing, tally.reporter, halt):
-                keep_records(store, finished)
-                whole |= {run.record.key: run.record for run in finished}
-                tally.finish(len(finished))
-        except Exception as error:  # raised again when what is finished is summed up
-            failure = error
-        left, records = sum(key not in whole for key in plan), {**kept, **whole}
-        ordered = [record for key, record in records.items() if key not in plan]  # what was there before comes first
-        ordered += [records[key] for key in plan if key in records]
-        planned = [*(record for key, record in kept.items() if key not in plan), *(group.sample() for group in groups)]
+        others = [record for key, record in kept.items() if key not in plan]  # which come first
+        layout = Layout.of([*others, *(group.sample() for group in groups)])
+        there = [*others, *(whole[key] for key in plan if key in whole)]
+        with growing_table(store / CURVES, layout, there, halt) as table:
+            if table is not None:  # else somebody wishes to stop
+                try:
+                    for finished in chosen.run(missing, tally.reporter, halt):
+                        keep_records(store, finished)
+                        table.add([run.record for run in finished])
+                        whole |= {run.record.key: run.record for run in finished}
+                        tally.finish(len(finished))
+                except Exception as error:  # raised again when what is finished is summed up
+                    failure = error
+            records = {**kept, **whole}
+            ordered = [*others, *(records[key] for key in plan if key in records)]
+            if table is not None:
+                table.keep(ordered, halt)
+        left = sum(key not in whole for key in plan)
         about: dict[str, object] = {"missing": left, "wall_seconds": round(time.perf_counter() - begin, 3)}
         if study.published is not None:
             about["published"] = study.published.document()
         results = replace(
             before,
-            about=sum_up(store, ordered, planned, **about),
+            about=keep_about(store, ordered, **about),
             records=tuple(ordered),
             tasks={**before.tasks, **tasks},
             problems=(*before.problems, *spoilt.values()),

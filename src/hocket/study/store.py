@@ -54,6 +54,7 @@ from hocket.task.task import Task
 
 FORMAT = "hocket study 1"
 LIMIT = 64 * MEGABYTE  # of study.json
+CURVES = "curves.csv"
 FOLDERS = ("runs", "policies", "worlds", "tasks")
 PIECE = 100  # files that are read before anybody looks at whether to stop
 
@@ -89,7 +90,7 @@ class Results:
 
     def to_polars(self) -> DataFrame:
         """Make a DataFrame of polars, likewise."""
-        return to_frame(self.records, "polars", strict=False)
+        return to_frame(self.records, "polars")
 
 
 class Finished(NamedTuple):
@@ -190,9 +191,14 @@ def add_runs(folder: str | Path, runs: Iterable[Finished], worlds: Iterable[Task
         return load_results(store)
 
 
-def sum_up(folder: Path, records: Sequence[Record], like: Sequence[Record] = (), **about: object) -> dict[str, object]:
+def sum_up(folder: Path, records: Sequence[Record], **about: object) -> dict[str, object]:
     """Write `curves.csv` and `study.json` anew, from all records; return what the latter says."""
-    write_whole(folder / "curves.csv", curves_csv(records, like))
+    write_whole(folder / CURVES, curves_csv(records))
+    return keep_about(folder, records, **about)
+
+
+def keep_about(folder: Path, records: Sequence[Record], **about: object) -> dict[str, object]:
+    """Write `study.json` anew, from all records; return what it says."""
     titles = task_titles(records)
     runs = [
         {
