@@ -14,14 +14,8 @@ from hocket.learn.moves import number_moves
 from hocket.learn.optimal.block import solve
 from hocket.learn.reference import TableWorld
 from hocket.learn.sweep import SweepSettings
-from hocket.learn.sweep.block import (
-    LAST_RESORT,
-    SweepBlock,
-    flat_values,
-    open_moves,
-    optimistic_values,
-    pessimistic_values,
-)
+from hocket.learn.sweep.block import LAST_RESORT, SweepBlock
+from hocket.learn.sweep.planning import flat_values, open_moves, optimistic_values, pessimistic_values
 from hocket.learn.sweep.queue import Queue, dequeue, enqueue, make_queues
 from hocket.learn.sweep.reference import SweepAgent
 from hocket.learn.training import train

@@ -28,6 +28,7 @@ from hocket.task.teamwork.search import BELIEFS, PlannedTeam, TeamSearch
 
 FIRST_FULL_SEARCH = 4_000  # from which on a team that succeeds is looked for that takes fewer steps, once
 KNOWN = 4  # tries after which a move is taken to turn out as it did
+RARE_FAILURES = 0.5  # success from which on more episodes are played, as few do not show that a team fails seldom
 MOST_WORK = 2_000_000  # agent-steps of imagined episodes in a review
 
 
@@ -81,16 +82,19 @@ class Beliefs:
         """Imagine the team, and look for another one where it does not succeed; list agents whose beliefs change."""
         is_late, before = step >= FIRST_FULL_SEARCH, self.chances
         is_full, self.searched = is_late and not self.searched, self.searched or is_late
-        worlds = [cautious, hopeful] if is_late and not self.readiness.tables.has_rewards else [hopeful]
+        tables = self.readiness.tables
+        worlds = [cautious, hopeful] if is_late and not tables.has_rewards else [hopeful]
         better: PlannedTeam | None = None
         for moves in worlds:
             self.is_hope = moves is not worlds[0]
-            search = self._search(discount, moves, is_thorough=False)
+            search = TeamSearch(
+                tables, self.readiness, discount, moves, self.max_steps, self.seed, self.starts, MOST_WORK
+            )
             score = self._play(search)
-            if is_late and not is_full and 0.5 < score[0] < 1:  # few episodes do not show that it fails seldom
+            if is_late and not is_full and (tables.has_rewards or score[0] > RARE_FAILURES):
                 search = search.thorough()
                 score = self._play(search)
-            if not is_full and (search.is_enough(score) or (search.tables.has_rewards and score[0] >= self.best)):
+            if not is_full and (search.is_enough(score) or (tables.has_rewards and score[0] >= self.best)):
                 return []
             team = search.run(before)
             if search.is_enough(team.score):
@@ -100,19 +104,6 @@ class Beliefs:
             self.is_hope, team = False, better or team
         self.chances, self.best, self.values = team.chances, max(self.best, team.score[0]), team.values
         return np.flatnonzero((self.chances != before).any(axis=(1, 2, 3))).tolist()
-
-    def _search(self, discount: float, moves: TeamMoves, *, is_thorough: bool) -> TeamSearch:
-        search = TeamSearch(
-            self.readiness.tables,
-            self.readiness,
-            discount,
-            moves,
-            self.max_steps,
-            self.seed,
-            self.starts,
-            MOST_WORK,
-        )
-        return search.thorough() if is_thorough else search
 
     def table(self, agent: int) -> IndividualTable:
         """Tabulate an agent's steps by what it believes."""

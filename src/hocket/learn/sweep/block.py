@@ -8,7 +8,7 @@ next cell. How moves turn out (walls, slips, what a gate closes) it learns from 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, reduce
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -21,18 +21,26 @@ from hocket.learn.moves import MoveTable, list_moves
 from hocket.learn.reviews import WorldReviewedBlock, is_reviewed, next_review
 from hocket.learn.sweep import SweepSettings, kernel
 from hocket.learn.sweep.beliefs import AgentModel, Beliefs, imagined_moves
+from hocket.learn.sweep.planning import (
+    PRECISION,
+    Plan,
+    flat_values,
+    open_moves,
+    optimistic_values,
+    pessimistic_values,
+    plan,
+    sweep_tables,
+)
 from hocket.learn.sweep.practice import SHARE_PRACTISED, Actor, Practice
 from hocket.learn.sweep.queue import make_queues
 from hocket.learn.sweep.sharing import SHARED_EVERY, CommonTries
 from hocket.learn.world import WorldModel
 from hocket.random import TRAINING, stream_key
-from hocket.task.grid import ACTIONS, OUTCOMES, Grid
+from hocket.task.grid import OUTCOMES
 from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables, draw_starts
 from hocket.task.teamwork.readiness import Readiness
 
-PRECISION = 1e-9  # of the values by which policies are tested, as a part of each
-MOST_SWEEPS = 10_000
 LAST_RESORT = 1e-3  # part of the optimistic values by which an agent acts where it knows of no way to a reward
 
 
@@ -180,8 +188,7 @@ class SweepBlock:
                 tries = group.lanes.tries[lane] = self.common.tries[index][place]
                 total = tries.sum(axis=1) + weight
                 group.lanes.chance[lane], group.lanes.prior_weight[lane] = tries / total[:, None], weight / total
-                view = group.view(lane)
-                group.lanes.arrival[lane] = self._plan_lane(group, lane, view, view.optimistic_value, weight)[1]
+                group.lanes.arrival[lane] = self._hopeful_plan(group, lane, group.view(lane)).arrival
 
     def _review(self, index: int, step: int, bout: int = 0) -> None:
         """Let the agents of a seed count what they believe of their teammates, and practise where that rests on hope.
@@ -210,22 +217,17 @@ class SweepBlock:
                 if agent == table.place:
                     view = _view(table, group.moves, self.parameters.discount, self.moves)
                     group.special[lane] = view
-                    planned = self._plan_lane(group, lane, view, view.optimistic_value, self.parameters.optimism)
-                    group.lanes.arrival[lane] = planned[1]
+                    group.lanes.arrival[lane] = self._hopeful_plan(group, lane, view).arrival
 
-    def _plan_lane(
-        self, group: _Group, lane: int, view: _View, prior_value: NDArray[np.float64], weight: float
-    ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        """Plan with what a lane has tried: what its actions are worth, and what it is worth to arrive."""
-        workspace, tries = _model(view.world, prior_value.copy()), group.lanes.tries[lane : lane + 1]
-        q = np.zeros((1, len(prior_value), len(ACTIONS), prior_value.shape[1]), np.float32)
-        _plan(tries, view.world, workspace, weight, self.parameters.discount, np.zeros(1, np.int64), q)
-        return q[0], workspace.arrival
+    def _hopeful_plan(self, group: _Group, lane: int, view: _View) -> Plan:
+        """Plan with what a lane has tried, and hope for the best where it has not."""
+        optimism, discount = self.parameters.optimism, self.parameters.discount
+        return plan(group.lanes.tries[lane], view.world, view.optimistic_value, optimism, discount)
 
     def _hope(self, group: _Group, lane: int) -> NDArray[np.float64]:
         """Value a lane's actions with optimism, as if those that it has not tried led to the next cell: [S, A, U]."""
         view, ahead = group.common, self.moves.without_walls
-        values, arrival = self._plan_lane(group, lane, view, view.optimistic_value, self.parameters.optimism)
+        values, arrival = self._hopeful_plan(group, lane, view)
         is_tried = (group.lanes.tries[lane].sum(axis=1) > 0)[group.moves.move[view.world.dynamics]]  # [U, S, A]
         return np.where(np.moveaxis(is_tried, 0, -1), values, arrival[ahead.end[ahead.move[0], 0]])
 
@@ -241,7 +243,7 @@ class SweepBlock:
             for agent, lane in group.lanes_of(index):
                 view = group.view(lane)
                 worst = np.tile(view.pessimistic_value, (self.shape[1], 1))
-                values, _ = self._plan_lane(group, lane, view, worst, self.caution)
+                values = plan(group.lanes.tries[lane], view.world, worst, self.caution, self.parameters.discount).q
                 is_lost = (values.max(axis=1) <= worst) & (worst < group.common.optimistic_value - PRECISION)  # [S, U]
                 if self.moves.prior == "distance" and is_lost.any():
                     hoped = np.maximum(self._hope(group, lane) - worst[:, None], 0)
@@ -286,15 +288,10 @@ class _MovesOfWorlds:
         return flat[: table.cells], flat
 
 
-def open_moves(cells: int, columns: int, torus: bool = False) -> MoveTable:
-    """List the moves of a map that has no walls."""
-    return list_moves(Grid(cells // columns, columns, torus=torus).outcomes()[None])
-
-
 def _view(table: IndividualTable, moves: MoveTable, discount: float, worlds: _MovesOfWorlds) -> _View:
     """Work out what an agent goes by."""
     bound, _ = worlds.optimistic_values(table, discount)
-    return _View(_tables(table, moves), bound, pessimistic_values(table, discount))
+    return _View(sweep_tables(table, moves), bound, pessimistic_values(table, discount))
 
 
 def _group(
@@ -311,102 +308,6 @@ def _group(
     _, arrival = worlds.optimistic_values(table, discount)
     keys = np.array([stream_key(TRAINING, seed, agent) for seed in seeds for agent in agents.tolist()], np.uint64)
     return _Group(agents, moves, common, {}, _lanes(common.world, arrival, keys, tables, np.tile(agents, len(seeds))))
-
-
-def _tables(table: IndividualTable, moves: MoveTable) -> kernel.SweepTables:
-    """Pick what kernels need."""
-    offset = np.zeros(len(moves.end), np.int32)  # of the cell in which a move begins
-    offset[moves.move] = table.offset[:, None]
-    return kernel.SweepTables(
-        move=moves.move,
-        dynamics=table.dynamics.astype(np.int32),
-        end=moves.end + offset[:, None],
-        kind=table.kind.astype(np.int32),
-        limit=table.limit,
-        chance=table.chance,
-        next_state=table.next_state.astype(np.int32),
-        reward=table.reward.astype(np.float64),
-        is_final=table.is_final,
-        first_before=moves.first_before,
-        before=moves.before,
-        slip_limit=table.slip_limit,
-    )
-
-
-def optimistic_values(
-    table: IndividualTable, discount: float, moves: MoveTable
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Bound from above what cells and machine states are worth: as if there were no walls, gates and slips.
-
-    That takes no knowledge but of how far a step leads. Returns what they are worth, [S, U], and what arrivals are
-    worth, [arrivals, U]. They are planned from tries of which each has succeeded.
-    """
-    world = _tables(table, moves)._replace(dynamics=np.zeros(len(table.dynamics), np.int32))
-    tries = np.zeros((1, *moves.end.shape), np.int64)
-    tries[:, :, 0] = 1
-    shape = (table.cells, len(table.dynamics))
-    model, q = _model(world, np.zeros(shape)), np.zeros((1, shape[0], len(ACTIONS), shape[1]), np.float32)
-    _plan(tries, world, model, 0.0, discount, np.zeros(1, np.int64), q)
-    ends = world.end[moves.move[0], 0]  # [S, A]
-    return reduce(np.maximum, (model.arrival[end] for end in ends.T)), model.arrival
-
-
-def flat_values(table: IndividualTable, discount: float) -> NDArray[np.float64]:
-    """Bound from above what machine states are worth, wherever the agent is: as if it were put to the best of cells.
-
-    No knowledge of moves is needed, nor of where events happen.
-    """
-    return _machine_values(table, discount, np.max)
-
-
-def pessimistic_values(table: IndividualTable, discount: float) -> NDArray[np.float64]:
-    """Bound from below what machine states are worth, wherever the agent is: as if it were put to the worst of cells.
-
-    No knowledge of moves is needed.
-    """
-    return _machine_values(table, discount, np.min)
-
-
-def _machine_values(
-    table: IndividualTable, discount: float, pick: Callable[..., NDArray[np.float64]]
-) -> NDArray[np.float64]:
-    """Compute what machine states are worth to an agent that is put to a cell in each step, as picked: [U]."""
-    kinds = np.unique(table.kind)
-    chance, reward, target = (part[:, kinds] for part in (table.chance, table.reward, table.next_state))
-    value = np.zeros(len(chance))
-    for _ in range(MOST_SWEEPS):
-        bound = pick((chance * (reward + discount * value[target])).sum(axis=2), axis=1)
-        if np.abs(bound - value).max() <= PRECISION:
-            break
-        value = bound
-    return np.where(table.is_final, 0.0, value)
-
-
-def _plan(
-    tries: NDArray[np.int64],
-    world: kernel.SweepTables,
-    workspace: kernel.MoveModel,
-    caution: float,
-    discount: float,
-    agents: NDArray[np.int64],
-    q: NDArray[np.float32],
-) -> None:
-    """Compute the action values of agents by their tries."""
-    is_waiting = np.zeros(world.move.shape[1], np.bool_)
-    kernel.plan_lanes(tries, world, workspace, caution, discount, PRECISION, MOST_SWEEPS, is_waiting, agents, q)
-
-
-def _model(world: kernel.SweepTables, prior_value: NDArray[np.float64]) -> kernel.MoveModel:
-    """Make room for a model without tries."""
-    moves, outcomes = world.end.shape
-    return kernel.MoveModel(
-        tries=np.zeros((0, outcomes), np.int64),
-        chance=np.zeros((moves, outcomes)),
-        prior_weight=np.ones(moves),
-        prior_value=prior_value,
-        arrival=np.zeros((len(world.kind), prior_value.shape[1])),
-        best=np.zeros(prior_value.shape[1]),
-    )
 
 
 def _lanes(

@@ -318,33 +318,25 @@ def plan_cells(
 
 
 @kernel
-def plan_lanes(
-    tries: Ints,  # [lanes, M, K]
+def plan_lane(
     world: SweepTables,
-    model: MoveModel,  # room for one, with the worst that may come
+    model: MoveModel,  # of which chances and values are out
     weight: float,
     discount: float,
     precision: float,
     most: int,
     is_waiting: Bools,  # [S] room
-    agents: Ints,  # [lanes] their numbers
-    q: Floats,  # [N, S, A, U or more] out
+    q: Floats,  # [S, A, U] out
 ) -> None:
-    """Compute action values by the tries of each lane, of which `weight` more are imagined."""
-    states = u64(len(model.best))
-    for lane in range(u64(len(agents))):
-        estimate = MoveModel(
-            tries[lane], model.chance, model.prior_weight, model.prior_value, model.arrival, model.best
-        )
-        for move in range(u64(len(estimate.prior_weight))):
-            believe(move, weight, estimate)
-        cells = count_cells(world)
-        for arrival in range(u64(len(world.kind))):
+    """Compute action values by tries, of which `weight` more are imagined."""
+    states, cells = u64(len(model.best)), count_cells(world)
+    for move in range(u64(len(model.prior_weight))):
+        believe(move, weight, model)
+    for arrival in range(u64(len(world.kind))):
+        for state in range(states):
+            model.arrival[arrival, state] = model.prior_value[arrival % cells, state]
+    plan_cells(world, model, discount, precision, most, is_waiting)
+    for cell in range(cells):
+        for action in range(ACTIONS):
             for state in range(states):
-                estimate.arrival[arrival, state] = estimate.prior_value[arrival % cells, state]
-        plan_cells(world, estimate, discount, precision, most, is_waiting)
-        agent = u64(agents[lane])
-        for cell in range(cells):
-            for action in range(ACTIONS):
-                for state in range(states):
-                    q[agent, cell, action, state] = worth(cell, action, state, world, estimate)
+                q[cell, action, state] = worth(cell, action, state, world, model)

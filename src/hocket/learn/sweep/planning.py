@@ -1,0 +1,114 @@
+"""Planning by tries: what an agent's actions are worth, and bounds of that before anything was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.learn.moves import MoveTable, list_moves
+from hocket.learn.sweep import kernel
+from hocket.task.grid import ACTIONS, Grid
+from hocket.task.individual import IndividualTable
+
+PRECISION = 1e-9  # of the values by which policies are tested, as a part of each
+MOST_SWEEPS = 10_000
+
+
+class Plan(NamedTuple):
+    """What actions are worth, [S, A, U], and what it is worth to arrive, [arrivals, U]."""
+
+    q: NDArray[np.float32]
+    arrival: NDArray[np.float64]
+
+
+def plan(
+    tries: NDArray[np.int64],
+    world: kernel.SweepTables,
+    prior_value: NDArray[np.float64],
+    weight: float,
+    discount: float,
+) -> Plan:
+    """Plan with the tries of moves, [M, K], of which `weight` more are imagined to come to a prior value, [S, U]."""
+    (cells, states), moves = prior_value.shape, len(world.end)
+    result = Plan(np.zeros((cells, len(ACTIONS), states), np.float32), np.zeros((len(world.kind), states)))
+    chance, prior_weight = np.zeros(world.end.shape), np.ones(moves)
+    model = kernel.MoveModel(tries, chance, prior_weight, prior_value, result.arrival, np.zeros(states))
+    is_waiting = np.zeros(cells, np.bool_)
+    kernel.plan_lane(world, model, weight, discount, PRECISION, MOST_SWEEPS, is_waiting, result.q)
+    return result
+
+
+def sweep_tables(table: IndividualTable, moves: MoveTable) -> kernel.SweepTables:
+    """Pick what kernels need."""
+    offset = np.zeros(len(moves.end), np.int32)  # of the cell in which a move begins
+    offset[moves.move] = table.offset[:, None]
+    return kernel.SweepTables(
+        move=moves.move,
+        dynamics=table.dynamics.astype(np.int32),
+        end=moves.end + offset[:, None],
+        kind=table.kind.astype(np.int32),
+        limit=table.limit,
+        chance=table.chance,
+        next_state=table.next_state.astype(np.int32),
+        reward=table.reward.astype(np.float64),
+        is_final=table.is_final,
+        first_before=moves.first_before,
+        before=moves.before,
+        slip_limit=table.slip_limit,
+    )
+
+
+def open_moves(cells: int, columns: int, torus: bool = False) -> MoveTable:
+    """List the moves of a map that has no walls."""
+    return list_moves(Grid(cells // columns, columns, torus=torus).outcomes()[None])
+
+
+def optimistic_values(
+    table: IndividualTable, discount: float, moves: MoveTable
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Bound from above what cells and machine states are worth: as if there were no walls, gates and slips.
+
+    That takes no knowledge but of how far a step leads. Returns what they are worth, [S, U], and what arrivals are
+    worth, [arrivals, U]. They are planned from tries of which each has succeeded.
+    """
+    world = sweep_tables(table, moves)._replace(dynamics=np.zeros(len(table.dynamics), np.int32))
+    tries = np.zeros(moves.end.shape, np.int64)
+    tries[:, 0] = 1
+    arrival = plan(tries, world, np.zeros((table.cells, len(table.dynamics))), 0.0, discount).arrival
+    ends = world.end[moves.move[0], 0]  # [S, A]
+    return reduce(np.maximum, (arrival[end] for end in ends.T)), arrival
+
+
+def flat_values(table: IndividualTable, discount: float) -> NDArray[np.float64]:
+    """Bound from above what machine states are worth, wherever the agent is: as if it were put to the best of cells.
+
+    No knowledge of moves is needed, nor of where events happen.
+    """
+    return _machine_values(table, discount, np.max)
+
+
+def pessimistic_values(table: IndividualTable, discount: float) -> NDArray[np.float64]:
+    """Bound from below what machine states are worth, wherever the agent is: as if it were put to the worst of cells.
+
+    No knowledge of moves is needed.
+    """
+    return _machine_values(table, discount, np.min)
+
+
+def _machine_values(
+    table: IndividualTable, discount: float, pick: Callable[..., NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """Compute what machine states are worth to an agent that is put to a cell in each step, as picked: [U]."""
+    kinds = np.unique(table.kind)
+    chance, reward, target = (part[:, kinds] for part in (table.chance, table.reward, table.next_state))
+    value = np.zeros(len(chance))
+    for _ in range(MOST_SWEEPS):
+        bound = pick((chance * (reward + discount * value[target])).sum(axis=2), axis=1)
+        if np.abs(bound - value).max() <= PRECISION:
+            break
+        value = bound
+    return np.where(table.is_final, 0.0, value)
