@@ -110,6 +110,14 @@ def test_a_run_with_a_setting_that_was_added_later_keeps_its_key_as_long_as_the_
     assert set_apart([{"steps": 1, **before}, {"steps": 2, **settings}]) == [{"steps": 1}, {"steps": 2}]
 
 
+def test_runs_of_sweep_from_before_teams_practised_are_not_taken_for_those_of_today():
+    settings = asdict(LEARNERS["sweep"].settings())
+    before = {name: value for name, value in settings.items() if name != "practice"}
+    keys = [run_keys("digest", "sweep", [0], 1000, own) for own in (before, settings | {"practice": 0}, settings)]
+    assert keys[0] == keys[1] != keys[2]
+    assert set_apart([before, settings]) == [{"practice": 0}, {"practice": 4}]
+
+
 @pytest.mark.parametrize(
     ("learner", "before", "word"),
     [("sweep", {"team_review": True}, "imagined"), ("sweep", {"team_review": False}, "off"), ("dqprm", {}, "off")],

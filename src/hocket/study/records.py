@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -161,14 +162,15 @@ def differences(records: Sequence[Record]) -> dict[str, dict[str, SettingValue]]
 
 
 def set_apart(tables: Sequence[Mapping[str, SettingValue]]) -> list[dict[str, SettingValue]]:
-    """Keep of each table what is not the same in all of them.
+    """Keep of each table what is not the same in all of them; what was added later is what all runs had before.
 
     >>> set_apart([{"steps": 30, "discount": 0.9}, {"steps": 60, "discount": 0.9}])
     [{'steps': 30}, {'steps': 60}]
     """
     added = ChainMap(*(dict(learner.settings.added) for learner in LEARNERS.values()))
-    names = [name for name in tables[0] if len({repr(table.get(name, added.get(name))) for table in tables}) > 1]
-    return [{name: table[name] for name in names if name in table} for table in tables]
+    whole = [{**{name: added[name] for name in chain(*tables) if name in added}, **table} for table in tables]
+    names = [name for name in dict.fromkeys(chain(*tables)) if len({repr(table.get(name)) for table in whole}) > 1]
+    return [{name: table[name] for name in names if name in table} for table in whole]
 
 
 def group_label(learner: str, apart: Mapping[str, SettingValue]) -> str:
