@@ -23,7 +23,7 @@ from hocket.learn.sweep import SweepSettings, kernel
 from hocket.learn.sweep.beliefs import AgentModel, Beliefs, imagined_moves
 from hocket.learn.sweep.planning import (
     PRECISION,
-    Plan,
+    LanePlan,
     flat_values,
     open_moves,
     optimistic_values,
@@ -219,7 +219,7 @@ class SweepBlock:
                     group.special[lane] = view
                     group.lanes.arrival[lane] = self._hopeful_plan(group, lane, view).arrival
 
-    def _hopeful_plan(self, group: _Group, lane: int, view: _View) -> Plan:
+    def _hopeful_plan(self, group: _Group, lane: int, view: _View) -> LanePlan:
         """Plan with what a lane has tried, and hope for the best where it has not."""
         optimism, discount = self.parameters.optimism, self.parameters.discount
         return plan(group.lanes.tries[lane], view.world, view.optimistic_value, optimism, discount)

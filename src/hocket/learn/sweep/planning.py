@@ -18,7 +18,7 @@ PRECISION = 1e-9  # of the values by which policies are tested, as a part of eac
 MOST_SWEEPS = 10_000
 
 
-class Plan(NamedTuple):
+class LanePlan(NamedTuple):
     """What actions are worth, [S, A, U], and what it is worth to arrive, [arrivals, U]."""
 
     q: NDArray[np.float32]
@@ -31,10 +31,10 @@ def plan(
     prior_value: NDArray[np.float64],
     weight: float,
     discount: float,
-) -> Plan:
+) -> LanePlan:
     """Plan with the tries of moves, [M, K], of which `weight` more are imagined to come to a prior value, [S, U]."""
     (cells, states), moves = prior_value.shape, len(world.end)
-    result = Plan(np.zeros((cells, len(ACTIONS), states), np.float32), np.zeros((len(world.kind), states)))
+    result = LanePlan(np.zeros((cells, len(ACTIONS), states), np.float32), np.zeros((len(world.kind), states)))
     chance, prior_weight = np.zeros(world.end.shape), np.ones(moves)
     model = kernel.MoveModel(tries, chance, prior_weight, prior_value, result.arrival, np.zeros(states))
     is_waiting = np.zeros(cells, np.bool_)
