@@ -25,6 +25,7 @@ from hocket.learn.cuda.block import DeviceJob
 from hocket.learn.cuda.training import find_block
 from hocket.learn.dqprm.cuda import train_lanes
 from hocket.study import running
+from hocket.study.curves import CurveTable
 from hocket.study.engines import DeviceEngine
 from hocket.task.tables import compile_task
 
@@ -110,7 +111,8 @@ def show_study() -> None:
     timed(block, "train", "training on the device")
     timed(block, "play", "tests on the device")
     timed(running, "keep_records", "writing records and policies")
-    timed(running, "sum_up", "writing curves.csv and study.json")
+    timed(CurveTable, "add", "rows of curves.csv")
+    timed(CurveTable, "keep", "naming curves.csv")
     study = hk.Study([hk.load_task("buttons")], ["dqprm"], RUNS, STEPS, {"test_every": 60} if TRIED else {})
     with tempfile.TemporaryDirectory() as folder:
         results = []
