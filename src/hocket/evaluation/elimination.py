@@ -86,12 +86,11 @@ def dissect(matrix: csr_array, places: Ints) -> list[Ints]:
 
 
 def _dissect(states: Ints, source: Ints, target: Ints, places: Ints) -> Iterator[Ints]:
-    cuts = [_cut(column, source, target) for column in places.T] if len(states) > LEAF else []
-    good = [cut for cut in cuts if cut is not None]
-    if not good:
+    cuts = [side for column in places.T for side in _cuts(column, source, target)] if len(states) > LEAF else []
+    if not cuts:
         yield states
         return
-    side = min(good, key=_cost)
+    side = min(cuts, key=_cost)
     for half in (1, 2):
         chosen = side == half
         if chosen.any():
@@ -102,20 +101,16 @@ def _dissect(states: Ints, source: Ints, target: Ints, places: Ints) -> Iterator
         yield states[side == 0]
 
 
-def _cut(column: Ints, source: Ints, target: Ints) -> NDArray[np.int8] | None:
+def _cuts(column: Ints, source: Ints, target: Ints) -> Iterator[NDArray[np.int8]]:
     """Cut states in the middle of a coordinate: side 1, side 2, and 0 for those of one side that touch the other."""
     middle = np.median(column)
     high = column > middle if (column > middle).any() else column >= middle
-    if high.all():
-        return None
     crosses = high[source] != high[target]
     touched = np.concatenate([source[crosses], target[crosses]])
-    sides = []
-    for is_high in (False, True):
+    for is_high in (False, True) if not high.all() else ():
         side = np.where(high, 2, 1).astype(np.int8)
         side[touched[high[touched] == is_high]] = 0
-        sides.append(side)
-    return min(sides, key=_cost)
+        yield side
 
 
 def _cost(side: NDArray[np.int8]) -> float:

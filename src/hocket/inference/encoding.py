@@ -72,6 +72,15 @@ class Clauses:
         for one, other in combinations(literals, 2):
             self.add(-one, -other)
 
+    def refused_by_some(
+        self, machines: Mapping[int, UnknownMachine], places: Mapping[int, Place], event: str | None, *unless: int
+    ) -> None:
+        """Require of at least one machine that it refuses an event in its place; None: that it is not final there."""
+        chosen = {index: self.variable() for index in places}
+        self.add(*unless, *chosen.values())
+        for index, place in places.items():
+            machines[index].refuse(place, event, -chosen[index])
+
     def take(self) -> list[list[int]]:
         """Hand over the clauses that no solver has seen yet."""
         taken, self.waiting = self.waiting, []

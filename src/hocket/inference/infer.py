@@ -130,7 +130,7 @@ class Inferred:
     @cached_property
     def claim(self) -> str:
         """Say what is proved, what is only tested, and within which limits."""
-        return " ".join(claim_sentences(self))
+        return " ".join(_claim(self))
 
     def as_json(self) -> dict[str, object]:
         """Give machines, evidence, questions and claim as a JSON document."""
@@ -165,8 +165,7 @@ class Inferred:
         return f"<Inferred machines, states {sizes}, from {len(self.log.episodes):,} episodes>"
 
 
-def claim_sentences(answer: Inferred) -> Iterator[str]:
-    """Say of an answer what is proved, what is only tested, and within which limits."""
+def _claim(answer: Inferred) -> Iterator[str]:
     smallest, episodes = answer.smallest, f"{len(answer.log.episodes):,} episodes"
     if answer.noise:
         yield (

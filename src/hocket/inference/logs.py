@@ -1,21 +1,34 @@
-"""What was observed: episodes of attempted events, each accepted or refused, and whether the task was done."""
+"""What was observed: episodes of attempted events, each accepted or refused, and whether the task was done.
+
+Logs are read from CSV, JSON lines and XES.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Literal, NamedTuple, get_args
+from pathlib import Path
+from typing import BinaryIO, Literal, NamedTuple, cast, get_args
+from xml.etree.ElementTree import Element, ParseError, iterparse
 
-from hocket.errors import HocketError, shown
+from hocket.errors import FormatError, HocketError, known_names, shown
+from hocket.files import MEGABYTE, open_regular
 from hocket.lazy import explain_kinds
 from hocket.machine.names import Names, check_name
 
 Observed = Literal["all", "reward", "effective"]
 OBSERVED: tuple[Observed, ...] = get_args(Observed)
+
+LIMIT = 512 * MEGABYTE
+LONGEST_FIELD = 100_000  # characters
+TRUE, FALSE = ("1", "true", "True", True, 1), ("0", "false", "False", "", False, 0, None)
+EVENT_NAME = "concept:name"  # XES: what a trace and an event are called
 
 
 class LogError(HocketError):
@@ -92,3 +105,198 @@ def make_log(episodes: Iterable[Sequence[Attempt | tuple[str, bool] | tuple[str,
     """
     numbered = enumerate(episodes, start=1)
     return Log(tuple(Episode(str(number), tuple(Attempt(*row) for row in rows)) for number, rows in numbered))
+
+
+# Reading: files are untrusted, and errors name the file, the line and the column.
+
+
+class Row(NamedTuple):
+    """A line of a log."""
+
+    episode: str
+    event: str
+    accepted: object
+    done: object
+    line: int
+
+
+def read_log(path: str | Path, observed: Observed | None = None, outcome: str | None = None) -> Log:
+    """Read a log of episodes from a file: .csv, .jsonl or .xes; `hocket.read_log` says what they have to be like."""
+    path = Path(path)
+    readers: dict[str, Callable[[io.TextIOWrapper], tuple[Iterable[Row], bool]]] = {
+        ".csv": _read_csv,
+        ".jsonl": _read_json_lines,
+        ".ndjson": _read_json_lines,
+        ".xes": partial(_read_xes, outcome=outcome),
+    }
+    if observed is not None and observed not in OBSERVED:
+        raise LogError(f"observed must be one of {', '.join(OBSERVED)}, got {shown(observed)}")
+    suffix = path.suffix.lower()
+    if suffix not in readers:
+        raise FormatError(
+            f"the format of a log is told by its suffix, got {suffix!r} ({known_names(suffix, readers)})", path=path
+        )
+    with io.TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as text:
+        try:
+            if text.buffer.seek(0, io.SEEK_END) > LIMIT:
+                raise FormatError(f"must be at most {LIMIT // MEGABYTE:,} MB")
+            text.buffer.seek(0)
+            rows, has_accepted = readers[suffix](text)
+            if observed is None and not has_accepted:
+                raise FormatError(
+                    "has no column accepted: say what it shows, observed='reward' (refused events are ignored "
+                    "silently) or 'effective' (accepted events only)"
+                )
+            if observed == "all" and not has_accepted:
+                raise FormatError("has no column accepted, so it does not show all attempts")
+            return _as_log(rows, observed or "all", has_accepted)
+        except FormatError as error:
+            raise FormatError(str(error), path=path) from None
+
+
+def _as_log(rows: Iterable[Row], observed: Observed, has_accepted: bool) -> Log:
+    """Put rows together to episodes, in the order in which they begin."""
+    episodes: dict[str, list[Attempt]] = {}
+    checked: set[str] = set()
+    is_effective, knows_accepted = observed == "effective", observed != "reward" and has_accepted
+    for row in rows:
+        if row.event not in checked:
+            try:
+                checked.add(check_name(row.event, "an event"))
+            except HocketError as error:
+                raise _error(row.line, "event", str(error)) from None
+        accepted = _flag(row.line, "accepted", row.accepted) if knows_accepted else True
+        done = _flag(row.line, "done", row.done)
+        attempts = episodes.setdefault(row.episode, [])
+        if attempts and attempts[-1].done:
+            raise _error(row.line, "done", f"episode {row.episode} goes on after it was done")
+        if done and not accepted:
+            raise _error(row.line, "done", f"a refused event cannot complete the task, got {row.event}")
+        if accepted or not is_effective:
+            attempts.append(Attempt(row.event, accepted, done))
+    if not any(episodes.values()):
+        raise FormatError("has no events")
+    return Log(tuple(Episode(name, tuple(attempts)) for name, attempts in episodes.items()), observed)
+
+
+def _error(line: int, column: str, message: str) -> FormatError:
+    return FormatError(message, where=f"line {line}, column {column}")
+
+
+def _flag(line: int, column: str, value: object) -> bool:
+    if value not in TRUE and value not in FALSE:
+        raise _error(line, column, f"must be 0 or 1, got {shown(value)}")
+    return value in TRUE
+
+
+def _require(line: int, names: Iterable[object]) -> None:
+    """Require the columns that no log can do without."""
+    known = [str(name) for name in names]
+    for column in ("episode", "event"):
+        if column not in known:
+            raise FormatError(f"needs a column {column} ({known_names(column, known)})", where=f"line {line}")
+
+
+def _read_csv(text: io.TextIOWrapper) -> tuple[Iterator[Row], bool]:
+    csv.field_size_limit(LONGEST_FIELD)
+    reader = csv.reader(text)
+
+    def lines() -> Iterator[list[str]]:
+        try:
+            yield from reader
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise FormatError(f"is no CSV file: {error}", where=f"line {reader.line_num + 1}") from None
+
+    every = lines()
+    header = [name.strip() for name in next(every, [])]
+    _require(1, header)
+    episode, event = header.index("episode"), header.index("event")
+    accepted, done = (header.index(name) if name in header else None for name in ("accepted", "done"))
+
+    def rows() -> Iterator[Row]:
+        names: dict[str, str] = {}
+        for cells in every:
+            if not cells:
+                continue
+            if len(cells) != len(header):
+                rule = f"has {len(cells)} fields where the header has {len(header)}"
+                raise FormatError(rule, where=f"line {reader.line_num}")
+            yield Row(
+                names.setdefault(cells[episode], cells[episode]),
+                sys.intern(cells[event]),
+                None if accepted is None else cells[accepted],
+                None if done is None else cells[done],
+                reader.line_num,
+            )
+
+    return rows(), accepted is not None
+
+
+def _read_json_lines(text: io.TextIOWrapper) -> tuple[list[Row], bool]:
+    try:
+        documents = [(number, json.loads(line)) for number, line in enumerate(text, start=1) if line.strip()]
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"is not one JSON object a line: {error}") from None
+    rows = []
+    for number, row in documents:
+        if not isinstance(row, dict):
+            raise FormatError("must be a JSON object", where=f"line {number}")
+        _require(number, row)
+        if not isinstance(row["event"], str):
+            raise _error(number, "event", f"must be a text, got {shown(row['event'])}")
+        if ("accepted" in row) != ("accepted" in documents[0][1]):
+            raise _error(number, "accepted", "must be in all lines or in none")
+        rows.append(Row(str(row["episode"]), row["event"], row.get("accepted"), row.get("done"), number))
+    return rows, not documents or "accepted" in documents[0][1]
+
+
+def _read_xes(text: io.TextIOWrapper, outcome: str | None) -> tuple[list[Row], bool]:
+    """Read the traces of an XES file; the order of events is that of the file."""
+    if outcome is None:
+        raise FormatError(
+            "of an XES log say which attribute tells that the task is complete: outcome='NAME' or 'NAME=VALUE'"
+        )
+    key, _, value = outcome.partition("=")
+
+    def is_outcome(attributes: Mapping[str, str]) -> bool:
+        return key in attributes and (attributes[key] == value if value else attributes[key] in TRUE)
+
+    rows: list[Row] = []
+    number = 0
+    has_outcome, accepted_in = False, set()
+    file = cast(BinaryIO, text.buffer)
+    head = file.read(MEGABYTE)  # a document type could declare entities that expand without end; no log needs one
+    if b"<!DOCTYPE" in head or b"<!ENTITY" in head or b"\0" in head:
+        raise FormatError("must be UTF-8, and must not declare entities or a document type")
+    file.seek(0)
+    try:
+        for _, element in iterparse(file, events=("end",)):
+            if _tag(element) != "trace":
+                continue
+            number += 1
+            trace = _attributes(element)
+            episode = trace.get(EVENT_NAME, str(number))
+            events = [_attributes(child) for child in element if _tag(child) == "event"]
+            has_outcome = has_outcome or key in trace or any(key in event for event in events)
+            for position, event in enumerate(events, start=1):
+                if EVENT_NAME not in event:
+                    raise FormatError(f"needs the attribute {EVENT_NAME}", where=f"trace {episode}, event {position}")
+                done = is_outcome(event) or (position == len(events) and is_outcome(trace))
+                accepted_in.add("accepted" in event)
+                rows.append(Row(episode, event[EVENT_NAME], event.get("accepted"), done, number))
+            element.clear()
+    except (ParseError, UnicodeDecodeError) as error:
+        raise FormatError(f"is no XES file: {error}") from None
+    if not has_outcome:
+        raise FormatError(f"has no attribute {shown(key)} on any trace or event")
+    if len(accepted_in) > 1:
+        raise FormatError("the attribute accepted must be on all events or on none")
+    return rows, accepted_in == {True}
+
+
+def _tag(element: Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _attributes(element: Element) -> Mapping[str, str]:
+    return {child.get("key", ""): child.get("value", "") for child in element if child.get("key") is not None}

@@ -139,14 +139,7 @@ class RivalSearch:
                 for index, place in places.items():
                     self.unknown[index].allow(place, event)
             elif all(self.machines[index].allows(self.states[index][nodes[index]], event) for index in fixed):
-                self._refused_by_some(places, event)
-
-    def _refused_by_some(self, places: Mapping[int, Place], event: str | None, *unless: int) -> None:
-        """Require of at least one agent that it refuses an event in its place; None: that it is not final there."""
-        chosen = {index: self.clauses.variable() for index in places}
-        self.clauses.add(*unless, *chosen.values())
-        for index, place in places.items():
-            self.unknown[index].refuse(place, event, -chosen[index])
+                self.clauses.refused_by_some(self.unknown, places, event)
 
     def _known_places(self) -> list[dict[int, int]]:
         """Make variables for the states of the known machines in a round."""
@@ -207,7 +200,8 @@ class RivalSearch:
                 for index in knowers if expected else [index for index in knowers if index not in self.unknown]:
                     self._known_allows(index, event, -question)
                 if expected:
-                    self._refused_by_some({index: self.rival[index] for index in changed}, event, -question)
+                    rivals = {index: self.rival[index] for index in changed}
+                    self.clauses.refused_by_some(self.unknown, rivals, event, -question)
                     continue
                 doubts = {index: self.clauses.variable() for index in changed}
                 self.clauses.add(-question, *doubts.values())

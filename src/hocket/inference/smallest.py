@@ -283,11 +283,9 @@ class AttemptSearch(MachineSearch):
             for index, place in enumerate(places):
                 self.unknown[index].allow(place, None, *unless)
             refused = [*self.facts.knowers.items()]  # nothing happens after the task is done
+        machines = dict(enumerate(self.unknown))
         for event, agents in refused:
-            blocks = {index: self.clauses.variable() for index in agents}
-            self.clauses.add(*unless, *blocks.values())
-            for index, block in blocks.items():
-                self.unknown[index].refuse(places[index], event, -block)
+            self.clauses.refused_by_some(machines, {index: places[index] for index in agents}, event, *unless)
 
     def decode(self, true: set[int]) -> list[LocalMachine]:
         """Keep the transitions of accepted attempts, and the final states of those that complete the task."""

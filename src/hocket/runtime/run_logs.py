@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hocket.errors import FormatError
 from hocket.files import exists
-from hocket.inference import reading
+from hocket.inference import logs
 from hocket.inference.logs import Attempt, Episode, Log, Observed
 
 
@@ -22,7 +22,7 @@ def read_log(path: str | Path, observed: Observed | None = None, outcome: str | 
     """
     path = Path(path)
     if not path.is_dir():
-        return reading.read_log(path, observed, outcome)
+        return logs.read_log(path, observed, outcome)
     if observed not in (None, "effective"):
         raise FormatError(
             f"runs keep accepted events only, so observed must be 'effective', got {observed!r}", path=path

@@ -11,8 +11,7 @@ from hocket.draw.learnt import learnt_svg
 from hocket.errors import FormatError
 from hocket.files import MEGABYTE
 from hocket.inference.infer import UnexplainedError, infer
-from hocket.inference.logs import OBSERVED, Log
-from hocket.inference.reading import read_log
+from hocket.inference.logs import OBSERVED, Log, read_log
 from hocket.studio.pictures import Data
 from hocket.studio.understanding import subject_in
 

@@ -47,15 +47,12 @@ def propose(
 
 def choose_events(task: Task, proposals: Mapping[str, Collection[str]]) -> tuple[str, ...]:
     """List the events of a round: proposed by all who know them, in the order of the task, one for each agent."""
-    proposed = {event for events in proposals.values() for event in events}
     busy: set[str] = set()
     chosen = []
-    for event in task.events:
-        if event in proposed:
-            knowers = task.knowers[event]
-            if busy.isdisjoint(knowers) and all(event in proposals[agent] for agent in knowers):
-                chosen.append(event)
-                busy.update(knowers)
+    for event in synchronize(task.knowers, proposals):
+        if busy.isdisjoint(task.knowers[event]):
+            chosen.append(event)
+            busy.update(task.knowers[event])
     return tuple(chosen)
 
 
