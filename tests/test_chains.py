@@ -216,7 +216,7 @@ def test_blocks_lead_to_earlier_ones_only():
         {min(399, state + 1): 0.25, rng.randrange(max(0, state - 3), min(400, state + 9)): 0.25, GOAL: 0.25}
         for state in range(400)
     ]
-    matrix = chains._prune(make_chain(rows), None).matrix
+    matrix = chains._prune(make_chain(rows), np.zeros((400, 1), np.int64)).matrix
     blocks = equations.find_blocks(matrix)
     entries = matrix.tocoo()
     inner = entries.col < matrix.shape[0]

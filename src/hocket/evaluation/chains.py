@@ -96,7 +96,7 @@ def solve(chain: Chain, places: Ints | None = None, blur: float = 0.0, report: R
         return Solution(Bounded(1.0), Bounded(0.0), Bounded(0.0), Bounded(0.0))
     if len(chain.chance) and not chain.chance.min() >= SMALLEST:
         raise SettingsError(f"chances must be at least {SMALLEST:.1e}, got {chain.chance.min()!r}")
-    network = _prune(chain, places)
+    network = _prune(chain, np.arange(chain.states)[:, None] if places is None else places)
     if network is None:
         return Solution(Bounded(0.0), Bounded(1.0), Bounded(math.inf), Bounded(math.nan))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -121,8 +121,7 @@ def reach(
     lost = chain.states + 1  # in place of the goal, where that is not one of them: a state without transitions
     target = np.where(goals[chain.target], lost, chain.target)
     longer = Chain(np.append(chain.first, chain.first[-1]), target, chain.chance)
-    places = places if places is None or not len(places) else np.concatenate([places, places[-1:]])
-    return solve(longer, places, blur, report).success
+    return solve(longer, None if places is None else np.concatenate([places, places[-1:]]), blur, report).success
 
 
 # What the graph says.
@@ -133,7 +132,7 @@ class Network(NamedTuple):
 
     matrix: csr_array  # [n, n + 2] chances of changes: to states, to the goal, and to where the goal is out of reach
     transitions: Ints  # [n] that were added up for each row of it
-    places: Ints | None  # [n, d]
+    places: Ints  # [n, d]
 
     @property
     def states(self) -> int:
@@ -145,7 +144,7 @@ class Network(NamedTuple):
         return not (self.matrix.indices == self.states + 1).any()
 
 
-def _prune(chain: Chain, places: Ints | None) -> Network | None:
+def _prune(chain: Chain, places: Ints) -> Network | None:
     """Keep the states that matter, without staying; None if the goal is out of reach."""
     count = chain.states
     source = np.repeat(np.arange(count), np.diff(chain.first))
@@ -160,7 +159,7 @@ def _prune(chain: Chain, places: Ints | None) -> Network | None:
     kept = (number[source] < len(live)) & (chain.target != source)
     rows, columns = number[source[kept]], number[chain.target[kept]]
     matrix = coo_array((chain.chance[kept], (rows, columns)), shape=(len(live), len(live) + 2)).tocsr()
-    return Network(matrix, np.bincount(rows), None if places is None else places[live])
+    return Network(matrix, np.bincount(rows), places[live])
 
 
 def _reached(edges: csr_array, root: int) -> NDArray[np.bool_]:

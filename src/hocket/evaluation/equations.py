@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
+from scipy.sparse.csgraph import connected_components
 
 from hocket.evaluation.elimination import (
     LEAF,
@@ -67,21 +67,17 @@ class Elimination:
     ends, whose values are given.
     """
 
-    def __init__(self, matrix: csr_array, blocks: Blocks, places: Ints | None) -> None:
+    def __init__(self, matrix: csr_array, blocks: Blocks, places: Ints) -> None:
         self.matrix, self.blocks, self.roundings = matrix, blocks, Roundings()
         self.large = [self._dissect(number, places) for number in blocks.large]
         self.factors: list[list[Factor]] = []
 
-    def _dissect(self, number: int, places: Ints | None) -> Large:
+    def _dissect(self, number: int, places: Ints) -> Large:
         """Find an order for a block in which few new ways arise."""
         states = self.blocks.state[self.blocks.begin[number] : self.blocks.begin[number + 1]]
         rows = self.matrix[states]
         inside = rows[:, states]
-        if places is None:
-            near = np.argsort(reverse_cuthill_mckee((inside + inside.T).tocsr(), symmetric_mode=True))[:, None]
-        else:
-            near = places[states]
-        groups = dissect(inside, near)
+        groups = dissect(inside, places[states])
         order = np.concatenate(groups)
         inside = inside[order][:, order].sorted_indices()
         entries = rows[order].tocoo()

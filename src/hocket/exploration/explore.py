@@ -158,13 +158,11 @@ class Explorer:
         self.inquiry = Inquiry(self.hidden.knows, demonstrations, seed, self.trackers)
         self.assumed: set[tuple[str, int]] | None = set()  # (episode, position) of refusals; None: none are assumed
         self.derailed: Counter[tuple[str, tuple[int, ...], tuple[int, ...]]] = Counter()  # by situation
-        self.agreed = 0  # random attempts in a row
         self.history: list[tuple[int, int]] = []
 
     def run(self, trials: int, steps: int) -> Explored:
         """Explore until nothing is left to try."""
-        is_complete = False
-        while not is_complete:
+        while True:
             try:
                 machines = self.inquiry.solve()
             except UnexplainedError:
@@ -174,19 +172,13 @@ class Explorer:
                 continue
             if not self.history or self.history[-1][1] != self.inquiry.smallest.total:
                 self.history.append((self.hidden.steps, self.inquiry.smallest.total))
-            plan = self.inquiry.plan(machines)
-            if plan is not None:
-                self.agreed = 0
-            elif self.agreed < trials:
-                plan = tuple(self.inquiry.random_walk(machines)), "random"
-            is_complete = plan is None or not plan[0]
+            plan = self.inquiry.plan(machines, trials)
             if plan is None or self.hidden.steps >= steps:
                 break
             self.carry_out(machines, *plan, steps)
-        answer = self.inquiry.answer(self.agreed)
+        answer, hidden = self.inquiry.answer(), self.hidden
         answer = replace(answer, world=answer.world._replace(assumed=len(self.assumed or ())))
-        hidden = self.hidden
-        return Explored(self.task, answer, hidden.steps, hidden.episodes, is_complete, tuple(self.history))
+        return Explored(self.task, answer, hidden.steps, hidden.episodes, plan is None, tuple(self.history))
 
     def carry_out(self, machines: Sequence[LocalMachine], trace: Sequence[str], purpose: Purpose, steps: int) -> None:
         """Attempt events one after the other, until one is impossible or anything unexpected happens."""
@@ -289,10 +281,10 @@ class Explorer:
             is_expected = is_expected and answer == self.inquiry.expect(machines, event)
             self.inquiry.record(event, answer)
             if not is_expected:
-                self.agreed = 0
+                self.inquiry.agreed = 0
             elif is_target and as_planned:
                 left.pop(0)
-                self.agreed += purpose == "random"
+                self.inquiry.agreed += purpose == "random"
             elif accepted:
                 as_planned = False
             if done:

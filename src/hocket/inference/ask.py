@@ -56,6 +56,7 @@ class Inquiry:
         self.random = random.Random(seed)
         self.order = list(groups(self.facts))
         self.world = World(tuple(trackers))
+        self.agreed = 0  # random attempts in a row
         self.begin()
 
     def begin(self) -> None:
@@ -84,8 +85,17 @@ class Inquiry:
         self.smallest = self.search.run(self.log.episodes, SECONDS)
         return tuple(self.smallest.machines.values())
 
-    def plan(self, machines: Sequence[LocalMachine]) -> tuple[tuple[str, ...], Purpose] | None:
-        """Choose what to attempt: what separates the machines from a rival, else what was never tried."""
+    def plan(self, machines: Sequence[LocalMachine], trials: int) -> tuple[tuple[str, ...], Purpose] | None:
+        """Choose what to attempt: what tells more, else at random until so many attempts in a row have agreed."""
+        plan = self._plan(machines)
+        if plan is not None:
+            self.agreed = 0
+        elif self.agreed < trials:
+            plan = tuple(self._random_walk(machines)), "random"
+        return plan if plan is not None and plan[0] else None
+
+    def _plan(self, machines: Sequence[LocalMachine]) -> tuple[tuple[str, ...], Purpose] | None:
+        """Choose what separates the machines from a rival, else what was never tried."""
         if self.rows and not self.rows[-1].done:
             near = (self._rival(machines, group, NEAR) for group in self.order if len(group) == 1)
             best = min((trace for trace in near if trace), key=len, default=None)
@@ -145,7 +155,7 @@ class Inquiry:
             step(machines, states, self.facts.knowers[event], event)
         return states
 
-    def random_walk(self, machines: Sequence[LocalMachine]) -> Iterator[str]:
+    def _random_walk(self, machines: Sequence[LocalMachine]) -> Iterator[str]:
         """Choose events of an episode at random, half of them among those that the machines expect to be accepted."""
         states, knowers, trace = [0] * len(machines), self.facts.knowers, list[str]()
         at_nodes = [machine.trace_states(tree) for machine, tree in zip(machines, self.facts.trees, strict=True)]
@@ -165,9 +175,9 @@ class Inquiry:
                 if is_done(machines, states):
                     return
 
-    def answer(self, trials: int) -> Inferred:
+    def answer(self) -> Inferred:
         """Say what is known."""
-        return Inferred(self.log, self.knows, self.smallest, trials=trials, world=self.world)
+        return Inferred(self.log, self.knows, self.smallest, trials=self.agreed, world=self.world)
 
 
 def ask(
@@ -194,16 +204,7 @@ def ask(
     if log is not None and log.observed == "reward":
         raise LogError("demonstrations must show which events were accepted, got a log that shows rewards only")
     inquiry = Inquiry(knows, log, seed)
-    agreed = 0
-    while True:
-        machines = inquiry.solve()
-        plan = inquiry.plan(machines)
-        if plan is not None:
-            agreed = 0
-        elif agreed < trials:
-            plan = tuple(inquiry.random_walk(machines)), "random"
-        if plan is None or not plan[0]:
-            return inquiry.answer(agreed)
+    while (plan := inquiry.plan(machines := inquiry.solve(), trials)) is not None:
         trace, purpose = plan
         for event in trace:
             answer = yield Trial(event, not inquiry.rows, inquiry.current.accepted, purpose)
@@ -212,6 +213,7 @@ def ask(
             is_expected = answer == inquiry.expect(machines, event)
             inquiry.record(event, answer)
             if not is_expected:
-                agreed = 0
+                inquiry.agreed = 0
                 break
-            agreed += purpose == "random"
+            inquiry.agreed += purpose == "random"
+    return inquiry.answer()
