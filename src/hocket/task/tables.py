@@ -245,9 +245,19 @@ def _dynamics(task: Task, most: int) -> tuple[Numbers, Words, Shorts]:
 
 def _proposals(task: Task, everyone: Sequence[Kinds], most: int) -> tuple[Numbers, Shorts, NDArray[np.float64]]:
     """Tabulate which events each agent proposes where, where its machine then goes, and what that pays."""
-    rows = [_rows(task, kinds) for kinds in everyone]
+    rows = []
+    for each in everyone:
+        machine = task.machines[each.agent]
+        number = np.array([task.event_numbers[name] for name in machine.events], np.int64)
+        where = np.array([each.where(name) for name in machine.events], np.bool_).reshape(len(number), len(each))
+        edge, kind = np.nonzero(where[machine.graph.label])
+        order = np.lexsort((number[machine.graph.label[edge]], kind, machine.graph.source[edge]))
+        edge, kind = edge[order], kind[order]
+        group = machine.graph.source[edge].astype(np.int64) * len(each) + kind
+        slot = np.arange(len(group)) - np.searchsorted(group, group)  # its place among those that are proposed there
+        rows.append((edge, kind, slot, number[machine.graph.label[edge]]))
     most_kinds = max(map(len, everyone))
-    candidates = max(1, *(len(row) for agent_rows in rows for row in agent_rows.values()), 1)
+    candidates = 1 + max(int(slot.max(initial=0)) for _, _, slot, _ in rows)
     shape = (len(everyone), most, most_kinds, candidates)
     if prod(shape) > MOST_ENTRIES:
         kinds_and_events = f"{most_kinds:,} kinds of steps x {candidates:,} events at once"
@@ -256,26 +266,11 @@ def _proposals(task: Task, everyone: Sequence[Kinds], most: int) -> tuple[Number
     event: Numbers = np.full(shape, -1, shortest(len(task.events)))
     next_state = np.broadcast_to(np.arange(most, dtype=np.int16)[None, :, None, None], shape).copy()
     reward = np.zeros(shape)
-    for index, agent_rows in enumerate(rows):
-        for (state, kind), row in agent_rows.items():
-            for slot, (number, target, paid) in enumerate(sorted(row)):
-                event[index, state, kind, slot] = number
-                next_state[index, state, kind, slot] = target
-                reward[index, state, kind, slot] = paid
+    for index, (each, (edge, kind, slot, number)) in enumerate(zip(everyone, rows, strict=True)):
+        machine = task.machines[each.agent]
+        at = (index, machine.graph.source[edge], kind, slot)
+        event[at], next_state[at], reward[at] = number, machine.graph.target[edge], machine.reward[edge]
     return event, next_state, reward
-
-
-def _rows(task: Task, kinds: Kinds) -> dict[tuple[int, int], list[tuple[int, int, float]]]:
-    """List for each machine state and kind of step what an agent proposes: event, next state, reward."""
-    machine = task.machines[kinds.agent]
-    number = [task.event_numbers[name] for name in machine.events]
-    where = [np.flatnonzero(kinds.where(name)).tolist() for name in machine.events]
-    rows: dict[tuple[int, int], list[tuple[int, int, float]]] = {}
-    edges = zip(*(part.tolist() for part in (*machine.graph[1:], machine.reward)), strict=True)
-    for source, label, target, paid in edges:
-        for kind in where[label]:
-            rows.setdefault((source, kind), []).append((number[label], target, paid))
-    return rows
 
 
 def _options(task: Task, memory: Memory) -> tuple[Bools, Shorts]:

@@ -33,7 +33,7 @@ def expand_team(table: Document, size: int | None = None) -> Document:
         count = _count(team if size is None else size, "team")
         writer = _Writer({NUMBER: [str(number) for number in range(1, count + 1)]}, {SIZE: str(count)})
     whole = {key: value for key, value in table.items() if key not in ("team", "map")}  # a map has letters, not words
-    return {**({"map": table["map"]} if "map" in table else {}), **writer.table(whole, "")}
+    return {**({"map": table["map"]} if "map" in table else {}), **writer.table(whole, "", {})}
 
 
 def _groups_of(team: Mapping[str, object]) -> _Writer:
@@ -65,63 +65,49 @@ class _Writer:
         self.sizes = sizes  # placeholder -> a number of agents
         self.left = MOST_TEXT
 
-    def placeholder(self, text: str) -> str | None:
-        """Find what has to be repeated for each member of a group."""
-        return next((placeholder for placeholder in self.members if placeholder in text), None)
-
-    def table(self, table: Mapping[str, object], at: str) -> Document:
-        """Repeat the keys with a placeholder, and write out the values of the others."""
+    def table(self, table: Mapping[str, object], at: str, chosen: Mapping[str, str]) -> Document:
+        """Repeat keys with a placeholder for each of its members; `chosen` are those of the keys around it."""
         written: Document = {}
         for key, value in table.items():
-            where = f"{at}{key}"
-            for name, part in self.repeated(key, value):
+            where = f"{at}{self.fill(key, chosen)}"
+            for name, members in self.repeated(key, chosen):
                 if name in written:
-                    placeholder = self.placeholder(key) or NUMBER
+                    placeholder = next((placeholder for placeholder in self.members if placeholder in key), NUMBER)
                     raise FormatError(f"{name!r} is given twice: in full and by {placeholder}", where=where)
-                written[name] = self.value(part, where)
+                written[name] = self.value(value, where, members)
         return written
 
-    def repeated(self, key: str, value: object) -> Iterator[tuple[str, object]]:
-        """Repeat a key and its value for each member of the groups that the key names."""
-        placeholder = self.placeholder(key)
-        if placeholder is None:
-            yield self.fill(key), value
-            return
-        for member in self.members[placeholder]:
-            yield from self.repeated(key.replace(placeholder, member), self.named(value, placeholder, member))
+    def repeated(self, text: str, chosen: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, str]]]:
+        """Fill a text in for each member of the groups that it names, and say which members these are."""
+        for placeholder, members in self.members.items():
+            if placeholder in text and placeholder not in chosen:
+                for member in members:
+                    yield from self.repeated(text, {**chosen, placeholder: member})
+                return
+        yield self.fill(text, chosen), chosen
 
-    def value(self, value: object, where: str) -> object:
-        """Write out a value that belongs to no member, or in which the member's name has been filled in."""
+    def value(self, value: object, where: str, chosen: Mapping[str, str]) -> object:
+        """Write out a value; an element of a list is repeated for each member of the groups that it names."""
         if isinstance(value, dict):
-            return self.table(value, f"{where}.")
+            return self.table(value, f"{where}.", chosen)
         if isinstance(value, list):
-            rows = (self.repeated(item, None) if isinstance(item, str) else [(item, None)] for item in value)
-            return [self.value(item, where) for row in rows for item, _ in row]
-        if isinstance(value, str) and (placeholder := self.placeholder(value)) is not None:
-            rule = f"{placeholder} belongs in a key that is repeated, or in an element of a list"
-            raise FormatError(f"{rule}, got {value!r:.60}", where=where)
-        return self.fill(value) if isinstance(value, str) else value
-
-    def named(self, value: object, placeholder: str, member: str) -> object:
-        """Fill a member in wherever its placeholder stands in a value."""
-        if isinstance(value, dict):
-            return {
-                self.named(key, placeholder, member): self.named(part, placeholder, member)
-                for key, part in value.items()
-            }
-        if isinstance(value, list):
-            return [self.named(part, placeholder, member) for part in value]
-        self.spend(1)
+            rows = (self.repeated(item, chosen) if isinstance(item, str) else [(item, chosen)] for item in value)
+            return [self.value(item, where, members) for row in rows for item, members in row]
         if not isinstance(value, str):
+            self.spend(1)
             return value
-        self.spend(len(value))
-        return value.replace(placeholder, member)
+        text = self.fill(value, chosen)
+        for placeholder in self.members:
+            if placeholder in text:
+                rule = f"{placeholder} belongs in a key that is repeated, or in an element of a list"
+                raise FormatError(f"{rule}, got {text!r:.60}", where=where)
+        return text
 
-    def fill(self, text: str) -> str:
-        """Fill the numbers of agents in."""
+    def fill(self, text: str, chosen: Mapping[str, str]) -> str:
+        """Fill in members that were chosen, and the numbers of agents."""
         self.spend(len(text))
-        for placeholder, number in self.sizes.items() if "{" in text else ():
-            text = text.replace(placeholder, number)
+        for placeholder, word in (*chosen.items(), *self.sizes.items()) if "{" in text else ():
+            text = text.replace(placeholder, word)
         return text
 
     def spend(self, characters: int) -> None:
