@@ -9,8 +9,7 @@ import pytest
 import hocket as hk
 from hocket.errors import FormatError
 from hocket.task.catalogue import load
-from hocket.task.files import task_from
-from hocket.task.template import MOST_AGENTS, expand_team
+from hocket.task.files import MOST_AGENTS, expand_team, task_from
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "format.md").read_text(encoding="utf-8")
 BELLS, MINE = re.findall(r"^```toml\n(team = .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -138,11 +138,6 @@ class Network(NamedTuple):
     def states(self) -> int:
         return int(self.matrix.shape[0])
 
-    @property
-    def is_sure(self) -> bool:
-        """Whether the goal is reached with probability 1: nothing leads to where it is out of reach."""
-        return not (self.matrix.indices == self.states + 1).any()
-
 
 def _prune(chain: Chain, places: Ints) -> Network | None:
     """Keep the states that matter, without staying; None if the goal is out of reach."""
@@ -204,7 +199,7 @@ def _certify(network: Network, solver: Elimination | Iteration, blur: float) -> 
     if over is None or not np.isfinite(over).all():
         return None
     proof = _Proof(network, solver, blur, over)
-    if network.is_sure:
+    if not (network.matrix.indices == network.states + 1).any():  # nothing leads to where the goal is out of reach
         steps = proof.bound(over, one)
         return Solution(Bounded(1.0), Bounded(0.0), steps, steps)
     reached, lost = solver.solve(none, np.array([1.0, 0.0])), solver.solve(none, np.array([0.0, 1.0]))

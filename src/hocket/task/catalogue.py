@@ -21,10 +21,9 @@ from hocket.random import MASK, mix
 from hocket.task.agents import Agent, Option
 from hocket.task.conditions import Condition
 from hocket.task.files import LIMIT as TASK_LIMIT
-from hocket.task.files import WORLD_KEYS, has_world, read_task
+from hocket.task.files import MOST_AGENTS, WORLD_KEYS, has_world, read_task
 from hocket.task.grid import Grid
 from hocket.task.task import Task
-from hocket.task.template import MOST_AGENTS
 
 WORLD = re.compile(rf"""^\s*\[?\s*["']?(?:{"|".join(WORLD_KEYS)})\b""", re.MULTILINE)
 

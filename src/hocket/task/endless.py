@@ -170,17 +170,14 @@ def _try_all(task: Task, team: RewardMachine, kinds: Mapping[str, Kinds]) -> End
     everything = np.arange(prod(shape))
     joint = dict(zip(kinds, np.unravel_index(everything, shape), strict=True))  # agent -> [situations]
     rounds = [_one_round(task, team, kinds, joint, state) for state in range(len(team.states))]
-    following, moving, spends = (np.stack(part) for part in zip(*rounds, strict=True))  # [V, situations] each
+    following, moving = (np.stack(part) for part in zip(*rounds, strict=True))  # [V, situations] each
     settled, count = following, 1
     while count < len(team.states):  # then all that settles has settled
-        spends = spends | spends[settled, everything]
         settled, count = settled[settled, everything], 2 * count
     reachable = team.reach.order
-    ends = settled[reachable]
-    turning = moving[ends, everything]  # as if edges could happen any number of times
-    sure = turning & ~spends[ends, everything]
-    for row, situation in np.argwhere(sure if sure.any() else turning)[:MOST_TRIED].tolist():
-        trace = team.trace_to(int(ends[row, situation] if sure.any() else reachable[row]))
+    turning = moving[settled[reachable], everything]  # as if edges could happen any number of times
+    for row, situation in np.argwhere(turning)[:MOST_TRIED].tolist():
+        trace = team.trace_to(int(reachable[row]))
         states = {
             agent: machine.run([event for event in trace if event in machine.events], undefined="blocking").states[-1]
             for agent, machine in task.machines.items()
@@ -192,15 +189,13 @@ def _try_all(task: Task, team: RewardMachine, kinds: Mapping[str, Kinds]) -> End
             settle(task, cells, states, before)
         except EndlessError as error:
             return error
-        if sure.any():  # then machines and the team's have come apart, as the task is not decomposable
-            return None
     return None
 
 
 def _one_round(
     task: Task, team: RewardMachine, kinds: Mapping[str, Kinds], joint: Mapping[str, Ints], state: int
-) -> tuple[Ints, Bools, Bools]:
-    """Find the team state after a round from a state, whether anything happens in it, and an edge: [situations] each.
+) -> tuple[Ints, Bools]:
+    """Find the team state after a round from a state, and whether anything happens in it: [situations] each.
 
     Here an edge may happen again; where it does in a circle of rounds, the step itself tells whether it ends.
     """
@@ -208,7 +203,7 @@ def _one_round(
     row = slice(graph.first[state], graph.first[state + 1])
     enabled = {names[label] for label in graph.label[row].tolist()}
     situations = len(next(iter(joint.values())))
-    after, (moving, spends) = np.full(situations, state), np.zeros((2, situations), np.bool_)
+    after, moving = np.full(situations, state), np.zeros(situations, np.bool_)
     busy = {agent: np.zeros(situations, np.bool_) for agent in kinds}
     for event in task.events:
         if event in enabled and task.knowers[event]:
@@ -221,8 +216,7 @@ def _one_round(
             target[graph.source[edges]] = graph.target[edges]
             after = np.where(happens, target[after], after)
             moving |= happens
-            spends |= happens & (event in task.edges)
-    return after, moving, spends
+    return after, moving
 
 
 def order_notes(task: Task) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -57,15 +56,6 @@ class Outcomes(NamedTuple):
     next_state: Shorts  # [U, H, J]
     reward: NDArray[np.float64]  # [U, H, J]
     happened: NDArray[np.int64]  # [U, H, J, R] entries of the agent's table of proposed events, or -1
-
-
-class _SyncOutcome(NamedTuple):
-    """What may come of a step, for draws below a limit."""
-
-    chance: float  # up to which it is this one: the sum with those before it
-    state: int
-    reward: float
-    entries: tuple[int, ...]  # of the table of proposed events
 
 
 def individual_table(
@@ -126,7 +116,7 @@ class Simulation:
         )
         key = (bytes([one_each]), *(part.tobytes() for part in rule))
         if key not in self._made:
-            self._made[key] = _tabulate(rule, _one_each if one_each else _outcomes)
+            self._made[key] = _tabulate(rule, one_each)
         return self._made[key]
 
     def alike(self) -> list[NDArray[np.int64]]:
@@ -167,65 +157,63 @@ class _ProposalRule(NamedTuple):
     edge: NDArray[np.int64]  # [U, H, C] which edge event of the agent it is, from 1; 0: none
 
 
-def _tabulate(rule: _ProposalRule, list_outcomes: Callable[[_ProposalRule, int, int], list[_SyncOutcome]]) -> Outcomes:
+def _tabulate(rule: _ProposalRule, one_each: bool) -> Outcomes:
     """List what may come of each kind of step, and lay it out in arrays."""
     states, kinds, _ = rule.is_event.shape
-    rows = {at: list_outcomes(rule, *at) for at in product(range(states), range(kinds))}
+    rows = {row: _first_events(rule, one_each, *row) for row in product(range(states), range(kinds))}
     shape = (states, kinds, max(map(len, rows.values())))
-    longest = max(len(one.entries) for outcomes in rows.values() for one in outcomes)
-    if prod(shape) * longest > MOST_HAPPENING:
-        rule_of_size = (
-            f"a machine of {states:,} states must have fewer events in a row in one step while the agent stays"
-        )
-        raise TaskError(f"{rule_of_size}, got {longest:,}", key="machine")
     limit, next_state = np.full(shape, np.iinfo(np.int64).max), np.zeros(shape, np.int16)
-    weight, reward = np.zeros(shape), np.zeros(shape)
-    happened = np.full((*shape, longest), -1)
+    weight, reward, happened = np.zeros(shape), np.zeros(shape), dict[tuple[int, ...], list[int]]()
     for row, outcomes in rows.items():
         before = 0.0
-        for number, one in enumerate(outcomes):
+        for number, (chance, slot) in enumerate(outcomes):
             at = (*row, number)
             if number < len(outcomes) - 1:
-                limit[at] = threshold(one.chance)
-            weight[at], next_state[at], reward[at] = one.chance - before, one.state, one.reward
-            happened[at][: len(one.entries)] = one.entries
-            before = one.chance
-    return Outcomes(np.ascontiguousarray(limit[:, :, :-1]), weight, next_state, reward, happened)
+                limit[at] = threshold(chance)
+            weight[at], before = chance - before, chance
+            next_state[at], reward[at], happened[at] = _settle_alone(rule, *row, slot)
+    longest = max(map(len, happened.values()))
+    if prod(shape) * longest > MOST_HAPPENING:
+        allowed = f"a machine of {states:,} states must have fewer events in a row in one step while the agent stays"
+        raise TaskError(f"{allowed}, got {longest:,}", key="machine")
+    entries = np.full((*shape, longest), -1)
+    for place, listed in happened.items():
+        entries[place][: len(listed)] = listed
+    return Outcomes(np.ascontiguousarray(limit[:, :, :-1]), weight, next_state, reward, entries)
 
 
-def _outcomes(rule: _ProposalRule, state: int, kind: int) -> list[_SyncOutcome]:
-    """List what may come of a kind of step, in the order of the draw.
+def _first_events(rule: _ProposalRule, one_each: bool, state: int, kind: int) -> list[tuple[float, int | None]]:
+    """List which event may happen first in a kind of step, and up to which draw; None: nothing happens.
 
-    An event that waits for teammates happens in the first round only: they need a step to notice that the agent is
-    ready. What the agent does by itself happens in rounds, in the order of the task, until a machine state comes again.
+    With `one_each`, every event that the agent may propose has its draws, all of them as many.
     """
-    if rule.is_final[state]:
-        return [_SyncOutcome(1.0, state, 0.0, ())]
-    outcomes: list[_SyncOutcome] = []
+    slots = np.flatnonzero(rule.is_event[state, kind] & ~rule.is_final[state]).tolist()
+    if one_each:
+        places = range(rule.is_event.shape[2] + 1)
+        even = [(place + 1) / len(places) for place in places]
+        chances = [float(chance == 1) for chance in even] if rule.is_final[state] else even
+        return [(chance, place if place in slots else None) for place, chance in zip(places, chances, strict=True)]
+    first: list[tuple[float, int | None]] = []
     covered = 0.0
-    for slot in np.flatnonzero(rule.is_event[state, kind]).tolist():
+    for slot in slots:
         chance = float(rule.chance[state, kind, slot])
         reach = 1.0 if np.isnan(chance) else chance
         if reach > covered:
-            outcomes.append(_settle_alone(rule, state, kind, slot)._replace(chance=reach))
+            first.append((reach, slot))
             covered = reach
-    return outcomes if covered == 1 else [*outcomes, _SyncOutcome(1.0, state, 0.0, ())]
+    return first if covered == 1 else [*first, (1.0, None)]
 
 
-def _one_each(rule: _ProposalRule, state: int, kind: int) -> list[_SyncOutcome]:
-    """List an outcome for each event that the agent may propose, and that none happens, all of them as likely."""
-    nothing, is_event = _SyncOutcome(1.0, state, 0.0, ()), rule.is_event[state, kind]
-    if rule.is_final[state]:
-        return [*(nothing._replace(chance=0.0) for _ in is_event), nothing]
-    each = [_settle_alone(rule, state, kind, slot) if is_one else nothing for slot, is_one in enumerate(is_event)]
-    return [one._replace(chance=(place + 1) / (len(each) + 1)) for place, one in enumerate([*each, nothing])]
+def _settle_alone(rule: _ProposalRule, state: int, kind: int, slot: int | None) -> tuple[int, float, list[int]]:
+    """Let a proposed event happen, and then in rounds, in the order of the task, what the agent does by itself, until a
+    machine state comes again; an edge happens once. Returns the state, what is paid, and the entries of the table.
 
-
-def _settle_alone(rule: _ProposalRule, state: int, kind: int, slot: int) -> _SyncOutcome:
-    """Let a proposed event happen, and then in rounds what the agent does by itself; an edge happens once."""
+    An event that waits for teammates happens in the first round only: they need a step to notice that the agent is
+    ready.
+    """
     seen, spent, reward, entries = {state}, set[int](), 0.0, list[int]()
     shape = rule.is_event.shape
-    while True:
+    while slot is not None:
         at = (state, kind, slot)
         entries.append((state * shape[1] + kind) * shape[2] + slot)
         reward += float(rule.reward[at])
@@ -235,7 +223,6 @@ def _settle_alone(rule: _ProposalRule, state: int, kind: int, slot: int) -> _Syn
         state = int(rule.next_state[at])
         by_itself = np.flatnonzero(rule.is_event[state, kind] & np.isnan(rule.chance[state, kind])).tolist()
         by_itself = [other for other in by_itself if rule.edge[state, kind, other] not in spent]
-        if state in seen or rule.is_final[state] or not by_itself:
-            return _SyncOutcome(1.0, state, reward, tuple(entries))
+        slot = by_itself[0] if by_itself and state not in seen and not rule.is_final[state] else None
         seen.add(state)
-        slot = by_itself[0]
+    return state, reward, entries

@@ -109,10 +109,6 @@ class LabellingCheck:
     condition: int | None = None
     witness: str | None = None
 
-    def as_json(self) -> dict[str, object]:
-        """Give the answer as a JSON document."""
-        return {"ok": self.ok, "condition": self.condition, "witness": self.witness}
-
 
 def team_label(
     task: Task, cells: Mapping[str, int], state: object, before: Mapping[str, int] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -190,7 +190,7 @@ class Verdict:
             "notes": list(self.notes),
         }
         if self.labelling is not None:
-            document["labelling"] = self.labelling.as_json()
+            document["labelling"] = asdict(self.labelling)
         played = {} if self.task is None else {"team": None}
         return document | played | {part.name: part.document for part in self.parts}
 
