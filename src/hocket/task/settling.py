@@ -13,7 +13,7 @@ task meets (1) and (2). (3) follows from decomposability and from every event be
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -75,7 +75,10 @@ def settle(
             seen.clear()
         first = seen.setdefault(tuple(now.values()), len(rounds))
         if first < len(rounds):
-            raise EndlessError(_describe_round(task, cells, [event for turn in rounds[first:] for event in turn]))
+            again = dict.fromkeys(event for turn in rounds[first:] for event in turn)
+            agents = [agent for agent in task.agents if any(agent in task.events[event] for event in again)]
+            places = " and ".join(f"{agent} {describe_cell(task, cells[agent])}" for agent in agents)
+            raise EndlessError(f"with {places}, {', '.join(again)} can happen")
     return Settled(tuple(rounds), now)
 
 
@@ -84,13 +87,6 @@ class EndlessError(TaskError):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"a step would never settle: {what} again and again while nobody moves", key="machine")
-
-
-def _describe_round(task: Task, cells: Mapping[str, int], events: Sequence[str]) -> str:
-    """Name events, and where the agents are that control them."""
-    agents = [agent for agent in task.agents if any(agent in task.events[event] for event in events)]
-    places = " and ".join(f"{agent} {describe_cell(task, cells[agent])}" for agent in agents)
-    return f"with {places}, {', '.join(dict.fromkeys(events))} can happen"
 
 
 def describe_cell(task: Task, cell: int) -> str:

@@ -22,7 +22,7 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import CLOSED, Agent, Gate
 from hocket.task.bodies import SYMMETRIC
 from hocket.task.conditions import Condition
-from hocket.task.grid import Grid, read_map
+from hocket.task.grid import read_map
 from hocket.task.task import Task
 
 # Digits are tokens, capitals starts of agents, a to d buttons, and w to z their doors.
@@ -88,7 +88,12 @@ def token_task(
     while another agent helps it, and each of the others to a token of its own.
     """
     require_known(name, MAPS, "map of tokens")
-    grid, cells = _read(MAPS[name])
+    legend = {letter: [letter] for letter in "0123456789" if letter in MAPS[name]}
+    for button, door in DOORS.items():
+        if button in MAPS[name]:
+            legend |= {button: [button], door: [button, f"door {button}"]}
+    grid, where = read_map(MAPS[name], legend, "ABCD", torus=True)
+    cells = {agent: where[agent][0] for agent in "ABCD" if agent in where}
     given = _first_machines(name) if machines is None else machines
     for agent in (*given, *starts):
         require_known(agent, cells, "agent on this map")
@@ -137,17 +142,6 @@ def token_task(
         description="Tokens in rooms whose doors are open while somebody stands on a button (TokenEnv of ACC-MARL).",
         bodies=SYMMETRIC,
     )
-
-
-def _read(drawn: str) -> tuple[Grid, dict[str, int]]:
-    """Read a map: its places, and where agents start."""
-    agents = [letter for letter in "ABCD" if letter in drawn]
-    legend = {letter: [letter] for letter in "0123456789" if letter in drawn}
-    for button, door in DOORS.items():
-        if button in drawn:
-            legend |= {button: [button], door: [button, f"door {button}"]}
-    grid, where = read_map(drawn, legend, agents, torus=True)
-    return grid, {agent: where[agent][0] for agent in agents}
 
 
 def _with_doors(machine: RewardMachine, agent: str, buttons: list[str], everyone: list[str]) -> RewardMachine:

@@ -222,16 +222,11 @@ def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
     verdict = replace(verdict, reachability=find_unreachable(task, tables))
     if not play or not verdict.ok:
         return verdict
-    return verdict.with_part(_play(task, verdict.reachability.steps_lower_bound))
-
-
-def _play(task: Task, least_steps: int) -> Part:
-    """Ask whether every agent alone can be rewarded, and whether the team of planned policies completes the task."""
     from hocket.task.teamwork.check import play_planned
 
-    team = play_planned(task, least_steps)
+    team = play_planned(task, verdict.steps_lower_bound)
     unrewarded = tuple(_tell_dead_end(task, agent, dead_end) for agent, dead_end in team.dead_ends.items())
-    return Part(
+    part = Part(
         "team",
         team.passes,
         team.answer,
@@ -241,6 +236,7 @@ def _play(task: Task, least_steps: int) -> Part:
         value=team,
         agents={agent: {"can_be_rewarded": can_be} for agent, can_be in team.rewarded.items()},
     )
+    return verdict.with_part(part)
 
 
 def check_machine(
