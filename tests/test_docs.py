@@ -16,7 +16,7 @@ import tyro
 
 import hocket as hk
 from hocket.cli.main import Command
-from hocket.evaluation.bounds import Evaluation
+from hocket.evaluation.evaluate import Evaluation
 from hocket.files import MEGABYTE
 from hocket.learn.dqprm import DqprmSettings
 from hocket.machine.completion import LARGEST_SEARCH

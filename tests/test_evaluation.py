@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import hocket as hk
 from chain_strategies import GOAL, make_chain
 from hocket.evaluation import exact, joint_chain
-from hocket.evaluation.bounds import evaluate_episodes
 from hocket.evaluation.chains import solve
+from hocket.evaluation.evaluate import evaluate_episodes
 from hocket.learn.policies import Run
 from hocket.task.episode import TeamEpisode
 from hocket.task.grid import ACTIONS

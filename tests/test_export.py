@@ -8,7 +8,7 @@ import pytest
 
 import hocket as hk
 from hocket.evaluation import joint_chain
-from hocket.evaluation.bounds import team_bounds
+from hocket.evaluation.evaluate import team_bounds
 from hocket.evaluation.export import identifiers
 from model_checking import SMALL, disagreement, random_forks, random_team
 

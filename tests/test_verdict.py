@@ -63,13 +63,13 @@ def test_a_further_question_is_answered_in_the_text_and_in_the_document_and_deci
     verdict = check_task("buttons")
     details = {"A1": {"can_be_rewarded": False}}
     told = verdict.with_part(
-        Part("team", False, "The team stalls.", ("A1 waits.",), ("slow",), ("note",), {"success": 0.5}, details)
+        Part("team", False, "The team stalls.", ("A1 waits.",), ("note",), {"success": 0.5}, details)
     )
     assert verdict.ok and not told.ok
     document = told.as_json()
     assert document["team"] == {"success": 0.5} and document["agents"]["A1"]["can_be_rewarded"] is False
     assert [line.text for line in told.lines() if line.kind in ("no", "problem")] == ["The team stalls.", "A1 waits."]
-    assert document["problems"] == ["A1 waits."] and "slow" in document["warnings"] and "note" in document["notes"]
+    assert document["problems"] == ["A1 waits."] and "note" in document["notes"]
 
 
 def test_a_task_is_taken_as_it_is_or_by_its_name_or_path(tmp_path):

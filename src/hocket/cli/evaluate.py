@@ -25,7 +25,7 @@ from hocket.cli.terminal import make_console, print_json, print_table
 from hocket.errors import SettingsError
 
 if TYPE_CHECKING:
-    from hocket.evaluation.bounds import Evaluation
+    from hocket.evaluation.evaluate import Evaluation
     from hocket.evaluation.exact import Exact
     from hocket.learn.policies import Policy
     from hocket.statistics import Interval

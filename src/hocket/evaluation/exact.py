@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from hocket.errors import SettingsError, known_names, shown
-from hocket.evaluation.bounds import team_bounds
 from hocket.evaluation.chains import UNIT, Bounded, reach, solve
+from hocket.evaluation.evaluate import team_bounds
 from hocket.evaluation.joint_chain import MOST_WATCHED, NEVER, JointChain, explore, tabulate_moves, tell_events
 from hocket.learn.catalogue import find_learner, learners_with_input
 from hocket.learn.learner import PolicyInput

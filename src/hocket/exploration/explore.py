@@ -12,7 +12,7 @@ from hocket.errors import TaskError
 from hocket.inference.ask import TRIALS, Answer, Inquiry, Purpose
 from hocket.inference.encoding import LocalMachine
 from hocket.inference.infer import Inferred, UnexplainedError, as_reward_machine
-from hocket.inference.logs import Attempt, Episode, Log, LogError
+from hocket.inference.logs import Attempt, Episode, Log
 from hocket.inference.rivals import Tracker
 from hocket.inputs import whole
 from hocket.machine.composition import compose
@@ -144,8 +144,6 @@ def explore(
     if knows is not None:
         task = task.with_knows({agent: tuple(events) for agent, events in knows.items()})
     steps, trials = whole(steps, "steps", 1), whole(trials, "trials", 0)
-    if demonstrations is not None and demonstrations.observed == "reward":
-        raise LogError("demonstrations must show which events were accepted, got a log that shows rewards only")
     return Explorer(task, demonstrations, seed).run(trials, steps)
 
 
@@ -189,11 +187,12 @@ class Explorer:
         while left and self.hidden.steps < steps:
             here = self.situation(machines, left[0])
             actions = self.choose_actions(machines, left)
+            if actions is None and self.assumed is not None:  # nobody can get there: it counts as refused
+                self.assumed.add((self.inquiry.current.name, len(self.inquiry.rows)))
+                self.inquiry.record(left[0], "refused")
+                return
             if actions is None or not patience:
-                is_assumed = actions is None and self.assumed is not None  # nobody can get there: it counts as refused
-                if actions is None and self.assumed is not None:
-                    self.assumed.add((self.inquiry.current.name, len(self.inquiry.rows)))
-                self.inquiry.record(left[0], "refused" if is_assumed else "impossible")
+                self.inquiry.record(left[0], "impossible")
                 return
             patience -= 1
             bar = self.inquiry.bar(left[0])

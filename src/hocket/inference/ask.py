@@ -13,7 +13,7 @@ from typing import Literal
 
 from hocket.errors import shown
 from hocket.inference.encoding import LocalMachine, is_done, step
-from hocket.inference.facts import ROOT, Facts, Sighting
+from hocket.inference.facts import ROOT, Sighting, facts_of
 from hocket.inference.infer import LARGEST, ROUNDS, SECONDS, SPARE, Inferred, UnexplainedError, groups
 from hocket.inference.logs import Attempt, Episode, Log, LogError
 from hocket.inference.rivals import Barred, RivalSearch, Tracker, World, untried
@@ -47,11 +47,12 @@ class Inquiry:
         seed: int,
         trackers: Sequence[Tracker] = (),
     ) -> None:
+        log = Log(()) if log is None else log
+        if log.observed == "reward":
+            raise LogError("demonstrations must show which events were accepted, got a log that shows rewards only")
         self.knows = {agent: tuple(known) for agent, known in knows.items()}
-        self.facts = Facts(self.knows, log.events if log is not None else ())
-        self.episodes: list[Episode] = list(log.episodes) if log is not None else []
-        for episode in self.episodes:
-            self.facts.add(episode)
+        self.facts = facts_of(log, self.knows)
+        self.episodes = list(log.episodes)
         self.search = TreeSearch(self.facts, LARGEST)
         self.random = random.Random(seed)
         self.order = list(groups(self.facts))
@@ -201,8 +202,6 @@ def ask(
     >>> dict(answer.machines["A1"].transitions)
     {('0', 'key'): '1', ('1', 'door'): '2'}
     """
-    if log is not None and log.observed == "reward":
-        raise LogError("demonstrations must show which events were accepted, got a log that shows rewards only")
     inquiry = Inquiry(knows, log, seed)
     while (plan := inquiry.plan(machines := inquiry.solve(), trials)) is not None:
         trace, purpose = plan

@@ -18,7 +18,7 @@ from hocket.draw.scene import Scene
 from hocket.draw.scene_files import read_scene
 from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError, HocketError
-from hocket.evaluation.bounds import Bounds, bound_runs
+from hocket.evaluation.evaluate import Bounds, bound_runs
 from hocket.learn.catalogue import LEARNERS, is_reference
 from hocket.learn.policies import Run
 from hocket.learn.settings import SettingValue

@@ -51,7 +51,6 @@ class Part:
     ok: bool
     answer: str = ""  # in one sentence
     problems: tuple[str, ...] = ()  # what has to be repaired, one sentence each
-    warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     document: object = None  # what the JSON document says under its name
     agents: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # and what it adds to each agent's entry
@@ -116,8 +115,7 @@ class Verdict:
         """What is legal and may be a mistake, one sentence each."""
         machines = {} if self.decomposition is None else self.decomposition.machines
         leaving = leaving_warnings(machines if self.task is None else self.task.machines)
-        of_parts = (warning for part in self.parts for warning in part.warnings)
-        return (*self.completion.warnings, *leaving, *self.idle, *of_parts)
+        return (*self.completion.warnings, *leaving, *self.idle)
 
     @cached_property
     def idle(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from itertools import islice
 from urllib.parse import quote
 
 from hocket.draw.markup import Html, join, tag
-from hocket.evaluation.bounds import Bounds
+from hocket.evaluation.evaluate import Bounds
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.settings import SettingInfo, describe_settings
 from hocket.report.answer import across_tasks, ranged
