@@ -38,7 +38,13 @@ class Host:
         """Begin to listen, and a new incarnation."""
         await self.transport.start()
         self._emit(self.participant.start())
-        self.ticking = asyncio.get_running_loop().create_task(self._tick())
+
+        async def tick() -> None:
+            while True:
+                await asyncio.sleep(TICK)
+                self._emit(self.participant.tick())
+
+        self.ticking = asyncio.get_running_loop().create_task(tick())
 
     async def stop(self) -> None:
         """Note that it ends here, and hang up."""
@@ -96,8 +102,3 @@ class Host:
     def receive(self, sender: int, message: Message) -> None:
         """Take a message."""
         self._emit(self.participant.receive(sender, message))
-
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(TICK)
-            self._emit(self.participant.tick())

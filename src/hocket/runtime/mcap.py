@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 from hocket.errors import FormatError, needs_extra
-from hocket.runtime.recording import Frame, read_recording
+from hocket.runtime.recording import read_recording
 
 NANO = 1_000_000_000
+UPRIGHT = {"x": 0.0, "y": 0.0, "z": 0.0, "w": 1.0}
 INFO, WARNING = 2, 3  # levels of foxglove.Log
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
 TIME = {"type": "object", "properties": {"sec": {"type": "integer"}, "nsec": {"type": "integer"}}}
@@ -40,11 +41,16 @@ def write_mcap(folder: str | Path, path: str | Path) -> Path:
             channels: dict[str, int] = {}
             for frame in recording.frames:
                 time = int((recording.begun + frame.time) * NANO)
+                value: dict[str, object] = {"timestamp": {"sec": time // NANO, "nsec": time % NANO}}
                 if frame.cell is None:
-                    kind, value = "foxglove.Log", _log(frame, time)
+                    kind, topic = "foxglove.Log", f"/{frame.name}/log"
+                    level = WARNING if frame.kind in ("kill", "release") else INFO
+                    value |= {"level": level, "message": frame.said, "name": frame.name}
                 else:
-                    kind, value = "foxglove.PoseInFrame", _pose(grid.row_column(frame.cell), time)
-                topic = f"/{frame.name}/{'pose' if frame.cell is not None else 'log'}"
+                    kind, topic = "foxglove.PoseInFrame", f"/{frame.name}/pose"
+                    row, column = grid.row_column(frame.cell)
+                    position = {"x": column + 0.5, "y": -(row + 0.5), "z": 0.0}
+                    value |= {"frame_id": "map", "pose": {"position": position, "orientation": UPRIGHT}}
                 if topic not in channels:
                     channels[topic] = writer.register_channel(topic, "json", schemas[kind])
                 writer.add_message(channels[topic], time, json.dumps(value).encode(), time)
@@ -52,19 +58,3 @@ def write_mcap(folder: str | Path, path: str | Path) -> Path:
     except OSError as error:
         raise FormatError(f"cannot be written: {error.strerror or error}", path=path) from None
     return Path(path)
-
-
-def _stamp(time: int) -> dict[str, int]:
-    return {"sec": time // NANO, "nsec": time % NANO}
-
-
-def _log(frame: Frame, time: int) -> dict[str, object]:
-    level = WARNING if frame.kind in ("kill", "release") else INFO
-    return {"timestamp": _stamp(time), "level": level, "message": frame.said, "name": frame.name}
-
-
-def _pose(place: tuple[int, int], time: int) -> dict[str, object]:
-    row, column = place
-    position = {"x": column + 0.5, "y": -(row + 0.5), "z": 0.0}
-    turn = {"x": 0.0, "y": 0.0, "z": 0.0, "w": 1.0}
-    return {"timestamp": _stamp(time), "frame_id": "map", "pose": {"position": position, "orientation": turn}}

@@ -54,11 +54,8 @@ class Folder:
                 break
         return files[:MOST_LISTED]
 
-    def has(self, name: str) -> bool:
+    def has(self, name: str, so: Callable[[Path], bool] = Path.exists) -> bool:
         """Say whether there is a file, or whatever else, of a name."""
-        return self._is(name, Path.exists)
-
-    def _is(self, name: str, so: Callable[[Path], bool]) -> bool:
         try:
             return so(self.path(name, FORMATS))
         except OSError as error:  # a name that is too long, or a folder that nobody may look into
@@ -72,7 +69,7 @@ class Folder:
     def mark(self, name: str) -> str | None:
         """Tell what a file has now; None where there is none."""
         self.path(name)
-        return mark_of(self._read(name)) if self._is(name, Path.is_file) else None
+        return mark_of(self._read(name)) if self.has(name, Path.is_file) else None
 
     def _read(self, name: str) -> str:
         path = self.path(name, FORMATS)

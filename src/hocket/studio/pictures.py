@@ -28,7 +28,7 @@ place_once = lru_cache(MOST_KEPT)(place_machine)  # most machines stay as they a
 
 def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
     """Tell a machine with its layout; a large one without it, unless the page can wait, and a huge one as a summary."""
-    if not is_drawn(machine):
+    if len(machine.states) > MOST_STATES or len(machine.graph.target) > MAX_TRANSITIONS:
         return summary_of(machine)
     names = tuple(machine.states)
     edges: dict[tuple[int, int], list[str]] = {}
@@ -43,9 +43,22 @@ def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
         "edges": [{"from": source, "to": target, "events": events} for (source, target), events in edges.items()],
     }
     data |= _boxes(machine, wait)
-    if wait or len(names) <= AT_ONCE:
-        return data | {"layout": _layout(machine, list(edges))}
-    return data | {"later": True}
+    if not wait and len(names) > AT_ONCE:
+        return data | {"later": True}
+    placed = place_once(machine)
+    data["layout"] = {
+        "size": _rounded(placed.size),
+        "nodes": [_rounded(node) for node in placed.states],
+        "routes": [
+            {
+                "curve": [_rounded(point) for point in placed.edges[edge].curve],
+                "tip": _rounded(placed.edges[edge].tip),
+                "label": _rounded(placed.edges[edge].label),
+            }
+            for edge in edges
+        ],
+    }
+    return data
 
 
 def _boxes(machine: RewardMachine, wait: bool) -> Data:
@@ -72,28 +85,6 @@ def _boxes(machine: RewardMachine, wait: bool) -> Data:
 
 def _few(names: Sequence[str]) -> list[str]:
     return [*names] if len(names) <= MOST_MEMBERS else [*names[:MOST_MEMBERS], f"… {len(names) - MOST_MEMBERS:,} more"]
-
-
-def is_drawn(machine: RewardMachine) -> bool:
-    """Say whether a machine is small enough to be drawn in full."""
-    return len(machine.states) <= MOST_STATES and len(machine.graph.target) <= MAX_TRANSITIONS
-
-
-def _layout(machine: RewardMachine, edges: list[tuple[int, int]]) -> Data:
-    placed = place_once(machine)
-    routes = [placed.edges[edge] for edge in edges]
-    return {
-        "size": _rounded(placed.size),
-        "nodes": [_rounded(node) for node in placed.states],
-        "routes": [
-            {
-                "curve": [_rounded(point) for point in route.curve],
-                "tip": _rounded(route.tip),
-                "label": _rounded(route.label),
-            }
-            for route in routes
-        ],
-    }
 
 
 def _rounded(numbers: tuple[float, ...]) -> list[float]:

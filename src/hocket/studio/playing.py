@@ -88,7 +88,12 @@ def play(job: Mapping[str, object]) -> Data:
     subject = subject_in(job)
     if isinstance(subject, Design):
         raise SettingsError("this text is a machine; to play, it has to be a task with a map, agents and events")
-    mates, moves, seed = _mates(job, subject), _moves(job, subject), job.get("seed", 0)
+    given, moves, seed = job.get("mates"), _moves(job, subject), job.get("seed", 0)
+    kinds = (ME, RANDOM, TRAINED, *references())
+    mates = {name: str(given.get(name, RANDOM) if isinstance(given, dict) else RANDOM) for name in subject.agents}
+    for kind in mates.values():
+        if kind not in kinds:
+            raise SettingsError(f"an agent cannot be {kind!r:.40} ({known_names(kind, kinds)})")
     if type(seed) is not int or not 0 <= seed < MOST_SEEDS:
         raise SettingsError(f"a seed must be a whole number from 0 to {MOST_SEEDS:,}, got {seed!r:.60}")
     policies = Path(str(job["policies"])) if job.get("policies") else None
@@ -101,16 +106,6 @@ def play(job: Mapping[str, object]) -> Data:
         if game.outcome is None:
             game.step(move)
     return game.state()
-
-
-def _mates(job: Mapping[str, object], task: Task) -> dict[str, str]:
-    given = job.get("mates")
-    kinds = (ME, RANDOM, TRAINED, *references())
-    mates = {name: str(given.get(name, RANDOM)) for name in task.agents} if isinstance(given, dict) else {}
-    for kind in mates.values():
-        if kind not in kinds:
-            raise SettingsError(f"an agent cannot be {kind!r:.40} ({known_names(kind, kinds)})")
-    return mates or dict.fromkeys(task.agents, RANDOM)
 
 
 def _moves(job: Mapping[str, object], task: Task) -> Moves:

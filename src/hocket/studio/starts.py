@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 
@@ -42,22 +43,15 @@ def imported(content: str, suffix: str) -> str:
     if not isinstance(document, dict):
         raise FormatError("a task or a machine is a table")
     text = toml.unparse(document)
-    try:
-        is_same = toml.parse(text) == document
-    except FormatError:
-        is_same = False
-    if not is_same:
-        raise FormatError("this has something that TOML cannot say, such as null")
-    return text
+    with suppress(FormatError):
+        if toml.parse(text) == document:
+            return text
+    raise FormatError("this has something that TOML cannot say, such as null")
 
 
 @cache
 def gallery() -> Data:
     """Tell all starts with a description and a map."""
-    return {"starts": [_entry(name) for name in start_names()]}
-
-
-def _entry(name: str) -> Data:
-    world = understand(start_text(name))
+    worlds = {name: understand(start_text(name)) for name in start_names()}
     keys = ("description", "map", "agents")
-    return {"name": name} | {key: world.get(key) for key in keys}
+    return {"starts": [{"name": name} | {key: world.get(key) for key in keys} for name, world in worlds.items()]}

@@ -206,19 +206,13 @@ class Draft:
 
 
 def put(row: Row, key: str, value: object) -> None:
-    """Set a value: a new one after the last key, and in an inline table with the blank before its end if it had one."""
-    if key in row or not isinstance(row, InlineTable):
-        _put_after(row, key, value)
+    """Set a value: a new one after the last key, before the blank lines and comments that lead to the next heading."""
+    if key not in row and isinstance(row, InlineTable):  # which keeps the blank before its end, if it had one
+        spaced, item = row.as_string().endswith(" }"), tomlkit.item(value)
+        row[key] = item
+        if spaced and not row.as_string().endswith(" }"):
+            item.trivia.trail = " "
         return
-    spaced = row.as_string().endswith(" }")
-    item = tomlkit.item(value)
-    row[key] = item
-    if spaced and not row.as_string().endswith(" }"):
-        item.trivia.trail = " "
-
-
-def _put_after(row: Row, key: str, value: object) -> None:
-    """Set a value; a new one stands before the blank lines and comments that lead to the next heading."""
     container: Any = row.value if isinstance(row, Table) else row
     body = container.body if isinstance(container, Container) else []
     plain = [name for name, item in body if name is not None and not isinstance(item, Table | AoT)]

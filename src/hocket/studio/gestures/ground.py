@@ -62,9 +62,8 @@ class MapText(NamedTuple):
     def new_letter(self, place: str) -> str:
         """Choose a letter that is not in use, if possible out of a place's name."""
         used = {WALL, FLOOR, *self.draft.document.get("legend", {}), *(letter for row in self.rows for letter in row)}
-        letters = [letter for letter in place if letter.isascii() and letter.isalnum()]
-        candidates: list[str] = [*letters, *(letter.swapcase() for letter in letters), *ascii_letters, *digits]
-        for letter in candidates:
+        letters = "".join(letter for letter in place if letter.isascii() and letter.isalnum())
+        for letter in letters + letters.swapcase() + ascii_letters + digits:
             if letter not in used:
                 return letter
         raise FormatError("all letters are in use; give the place by coordinates, under [places]")
@@ -107,7 +106,10 @@ def paint(draft: Draft, gesture: Gesture) -> None:
     elif brush in ("wall", "floor"):
         for cell in cells:
             board.clear(cell, WALL if brush == "wall" else FLOOR)
-            _forget(draft, cell)
+            for place in draft.document.get("places", {}):  # by coordinates, each of which keeps its last cell
+                coordinates = _as_list(draft, place)
+                if list(cell) in coordinates and len(coordinates) > 1:
+                    del coordinates[coordinates.index(list(cell))]
     else:
         raise FormatError(f"a brush paints a wall, floor or a place, got {brush!r:.60}")
     board.write()
@@ -139,14 +141,6 @@ def _as_list(draft: Draft, place: str) -> MutableSequence[object]:
         places[place] = [[*places[place]]]
     cells: MutableSequence[object] = places[place]
     return cells
-
-
-def _forget(draft: Draft, cell: Cell) -> None:
-    """Take a cell out of the places that are given by coordinates, but for the last one of each."""
-    for place in draft.document.get("places", {}):
-        coordinates = _as_list(draft, place)
-        if list(cell) in coordinates and len(coordinates) > 1:
-            del coordinates[coordinates.index(list(cell))]
 
 
 def start(draft: Draft, gesture: Gesture) -> None:
@@ -229,7 +223,10 @@ def resize(draft: Draft, gesture: Gesture) -> None:
     before = board.rows
     above = rows - len(before) if corner.startswith("upper") else 0
     left = columns - len(before[0]) if corner.endswith("left") else 0
-    _shift(draft, above, left)
+    for pair in _coordinates(draft):
+        for index, by in enumerate((above, left)):
+            if by:
+                pair[index] = int(pair[index]) + by
 
     def letter(row: int, column: int) -> str:
         is_old = 0 <= row - above < len(before) and 0 <= column - left < len(before[0])
@@ -238,13 +235,12 @@ def resize(draft: Draft, gesture: Gesture) -> None:
     MapText(draft, [[letter(row, column) for column in range(columns)] for row in range(rows)], board.frame).write()
 
 
-def _shift(draft: Draft, down: int, right: int) -> None:
-    """Move all that is given by coordinates."""
+def _coordinates(draft: Draft) -> list[list[int]]:
+    """List all that is given by coordinates."""
     starts = [row.get("start") for row in draft.document.get("agents", {}).values()]
     listed = [
-        pair if pair and isinstance(pair[0], list) else [pair] for pair in draft.document.get("places", {}).values()
+        pair
+        for place in draft.document.get("places", {}).values()
+        for pair in (place if place and isinstance(place[0], list) else [place])
     ]
-    for pair in (*(pair for pair in starts if isinstance(pair, list)), *(pair for places in listed for pair in places)):
-        for index, by in enumerate((down, right)):
-            if by:
-                pair[index] = int(pair[index]) + by
+    return [pair for pair in (*starts, *listed) if isinstance(pair, list)]
