@@ -18,12 +18,12 @@ import pytest
 import hocket as hk
 from hocket.errors import FormatError, HocketError
 from hocket.learn.policies import Policy
-from hocket.runtime.certificates import make_keys
 from hocket.runtime.codec import MessageError, decode, encode
 from hocket.runtime.launch import load_actions, run_team
 from hocket.runtime.log import AgentLog, read_log
 from hocket.runtime.protocol import ACK, ASK, EVENT, LOCK, OFFER, REFUSE
 from hocket.runtime.recording import read_recording
+from hocket.runtime.transport import make_keys
 from hocket.runtime.verification import verify
 from walks import shortest_actions
 

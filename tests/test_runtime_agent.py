@@ -8,8 +8,8 @@ import pytest
 
 import hocket as hk
 from hocket.errors import HocketError
-from hocket.runtime.certificates import make_keys
 from hocket.runtime.log import read_log
+from hocket.runtime.transport import make_keys
 from hocket.runtime.verification import verify
 
 TASK = hk.load_task("rendezvous-2")

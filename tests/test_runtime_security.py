@@ -11,11 +11,10 @@ import pytest
 
 import hocket as hk
 from hocket.errors import HocketError
-from hocket.runtime.certificates import make_keys
 from hocket.runtime.codec import encode
 from hocket.runtime.protocol import ACK
 from hocket.runtime.settings import RunSettings
-from hocket.runtime.transport import Security, Transport
+from hocket.runtime.transport import Security, Transport, make_keys
 
 TASK = hk.load_task("rendezvous-2")
 DECIDERS = {event: tuple(own) for event, own in TASK.controllers.items()}

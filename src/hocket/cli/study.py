@@ -278,7 +278,7 @@ class Report:
 
         written = [write_recording(self.runs, self.out)]
         if self.mcap is not None:
-            from hocket.runtime.mcap import write_mcap
+            from hocket.runtime.recording import write_mcap
 
             written.append(write_mcap(self.runs, self.mcap))
         return print_written(written, json=self.json, missing=0)

@@ -203,7 +203,7 @@ class Keys:
     json: Json = False
 
     def run(self) -> int:
-        from hocket.runtime.certificates import make_keys
+        from hocket.runtime.transport import make_keys
         from hocket.runtime.launch import check_names
         from hocket.runtime.settings import WORLD
         from hocket.task.catalogue import load_task

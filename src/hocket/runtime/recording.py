@@ -1,22 +1,37 @@
 """A recording: everything that the logs of a run say, in an order that agrees with all of them.
 
 Without clocks: an agent's entries are in order, an event is decided before it is heard of, and what an agent does where
-it stands comes between two of its moves. What that leaves open is ordered by the times in the logs.
+it stands comes between two of its moves. What that leaves open is ordered by the times in the logs. As an MCAP file for
+Foxglove, which needs the extra `mcap`, what agents do is logs, and where they are is poses.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
-from hocket.errors import FormatError, HocketError
+from hocket.errors import FormatError, HocketError, needs_extra
 from hocket.runtime.codec import describe_entry
 from hocket.runtime.log import LARGEST_LOG, LogContents, read_log
 from hocket.runtime.plan import Plan
 from hocket.runtime.settings import WORLD, RunSettings, read_settings
+
+NANO = 1_000_000_000
+UPRIGHT = {"x": 0.0, "y": 0.0, "z": 0.0, "w": 1.0}
+INFO, WARNING = 2, 3  # levels of foxglove.Log
+TEXT, NUMBER = {"type": "string"}, {"type": "number"}
+TIME = {"type": "object", "properties": {"sec": {"type": "integer"}, "nsec": {"type": "integer"}}}
+POINT = {"type": "object", "properties": dict.fromkeys("xyz", NUMBER)}
+TURN = {"type": "object", "properties": dict.fromkeys("xyzw", NUMBER)}
+POSE = {"type": "object", "properties": {"position": POINT, "orientation": TURN}}
+SCHEMAS = {
+    "foxglove.Log": {"timestamp": TIME, "level": {"type": "integer"}, "message": TEXT, "name": TEXT},
+    "foxglove.PoseInFrame": {"timestamp": TIME, "frame_id": TEXT, "pose": POSE},
+}
 
 Place = tuple[str, int]  # whose log, and which entry of it
 
@@ -139,3 +154,41 @@ def _sorted(before: Mapping[Place, set[Place]], times: Mapping[Place, float]) ->
     if len(order) < len(before):
         raise HocketError("the logs of this run contradict each other; `hocket verify` says where")
     return order
+
+
+def write_mcap(folder: str | Path, path: str | Path) -> Path:
+    """Write what the logs of a run say as an MCAP file; a cell of the map is a metre."""
+    with needs_extra("an MCAP file", "mcap"):
+        from mcap.writer import CompressionType, Writer
+    recording = read_recording(folder)
+    grid = recording.settings.task.grid
+    try:
+        with Path(path).open("wb") as file:
+            writer = Writer(file, compression=CompressionType.NONE)
+            writer.start(profile="", library="hocket")
+            schemas = {
+                name: writer.register_schema(
+                    name, "jsonschema", json.dumps({"type": "object", "title": name, "properties": fields}).encode()
+                )
+                for name, fields in SCHEMAS.items()
+            }
+            channels: dict[str, int] = {}
+            for frame in recording.frames:
+                time = int((recording.begun + frame.time) * NANO)
+                value: dict[str, object] = {"timestamp": {"sec": time // NANO, "nsec": time % NANO}}
+                if frame.cell is None:
+                    kind, topic = "foxglove.Log", f"/{frame.name}/log"
+                    level = WARNING if frame.kind in ("kill", "release") else INFO
+                    value |= {"level": level, "message": frame.said, "name": frame.name}
+                else:
+                    kind, topic = "foxglove.PoseInFrame", f"/{frame.name}/pose"
+                    row, column = grid.row_column(frame.cell)
+                    position = {"x": column + 0.5, "y": -(row + 0.5), "z": 0.0}
+                    value |= {"frame_id": "map", "pose": {"position": position, "orientation": UPRIGHT}}
+                if topic not in channels:
+                    channels[topic] = writer.register_channel(topic, "json", schemas[kind])
+                writer.add_message(channels[topic], time, json.dumps(value).encode(), time)
+            writer.finish()  # type: ignore[no-untyped-call]
+    except OSError as error:
+        raise FormatError(f"cannot be written: {error.strerror or error}", path=path) from None
+    return Path(path)

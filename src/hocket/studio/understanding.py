@@ -1,8 +1,8 @@
-"""What a text means: the world that it describes, and whether its task is decomposable, as the page is told."""
+"""What a text means: its world, whether its task is decomposable, and all cheapest repairs, as the page is told."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,11 +11,11 @@ from hocket.draw.map_svg import map_svg
 from hocket.draw.palette import LINE_COLORS, agent_colors, choose_styles
 from hocket.draw.scene import Moment, Scene
 from hocket.draw.task_scene import scene_of
-from hocket.errors import HocketError, cut_names, printable
-from hocket.machine.assignment import EFFORT_FOR_A_HINT
+from hocket.errors import HocketError, InfeasibleError, cut_names, printable
+from hocket.machine.assignment import EFFORT_FOR_A_HINT, Assignment, repair
 from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.counterexample import describe_failure, describe_merging
-from hocket.machine.decomposition import Decomposition, decompose
+from hocket.machine.decomposition import Control, Decomposition, Knows, decompose, enumerate_states
 from hocket.machine.formats import files_in
 from hocket.machine.formats.schema import LANGUAGES, Design, design_from
 from hocket.machine.parts import PARTS
@@ -24,12 +24,15 @@ from hocket.studio.pictures import Data, picture_of, team_picture
 from hocket.studio.sections import line_of, parse
 from hocket.task.conditions import write_conditions
 from hocket.task.files import has_world, task_from
+from hocket.task.repair import repair_task
 from hocket.task.task import Task
 from hocket.task.teamwork.check import Stall, TeamCheck
 from hocket.task.verdict import Part, Verdict, check_machine, check_task, with_delays
 
 COLOR_NUMBERS = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as the page's style has them
+MOST_REPAIRS, MOST_SEARCHES = 6, 24
 MOST_SHOWN = 300  # last steps of an episode that stalls
+Pairs = frozenset[tuple[str, str]]  # (agent, event)
 NESTED = "is nested too deeply to be a task"
 
 
@@ -248,3 +251,62 @@ def _team_states(machine: RewardMachine | Composition, trace: Sequence[str]) -> 
         state = machine.step(state, event) or state
         states.append(SEPARATOR.join(state))
     return states
+
+
+# Repairs.
+
+
+def cheapest_repairs(subject: Task | Design) -> Data:
+    """Find the cheapest repairs; of a task, those under which it passes every check."""
+    fixes: list[Assignment] = []
+    if isinstance(subject, Task):
+        if not subject.decomposition.ok:  # or else it is the team that stalls
+            fixes = [fix for fix in _cheapest(subject.machine, subject.knows, subject.needs) if _passes(subject, fix)]
+        fixes = fixes or [repair_task(subject).added]
+    elif subject.knows and not decompose(subject.machine, subject.knows, subject.control).ok:
+        fixes = list(_cheapest(subject.machine, subject.knows, subject.control))
+    return {
+        "repairs": [
+            {"add": {agent: list(events) for agent, events in fix.items()}, "cost": fix.cost, "exact": fix.exact}
+            for fix in fixes
+            if fix
+        ],
+        "said": "",
+    }
+
+
+def _passes(task: Task, fix: Assignment) -> bool:
+    try:
+        known = {agent: (*task.knows[agent], *events) for agent, events in fix.items()}
+        return check_task(task.with_knows(known), play=False).ok
+    except HocketError:
+        return False
+
+
+def _cheapest(machine: RewardMachine | Composition, knows: Knows, needs: Control) -> Iterator[Assignment]:
+    """List the cheapest repairs: another one lacks some pair of each that is known, so pairs are forbidden in turn."""
+    if isinstance(machine, Composition) and not machine.is_independent:
+        machine = enumerate_states(machine)
+    seen: set[Pairs] = set()
+    waiting: list[Pairs] = [frozenset()]
+    tried: set[Pairs] = set()
+    least: float | None = None
+    while waiting and len(seen) < MOST_REPAIRS and len(tried) < MOST_SEARCHES:
+        forbidden = waiting.pop(0)
+        if forbidden in tried:
+            continue
+        tried.add(forbidden)
+        try:
+            fix = repair(machine, knows, needs, forbidden=forbidden, effort=EFFORT_FOR_A_HINT)
+        except InfeasibleError:
+            if not forbidden:
+                raise
+            continue
+        least = fix.cost if least is None else least
+        if fix.cost > least:
+            continue
+        pairs = frozenset((agent, event) for agent, events in fix.items() for event in events)
+        if pairs not in seen:
+            seen.add(pairs)
+            yield fix
+        waiting += [forbidden | {pair} for pair in sorted(pairs)]

@@ -18,9 +18,8 @@ from typing import BinaryIO, NamedTuple
 from hocket.errors import HocketError, printable
 from hocket.studio.gestures import apply_gesture
 from hocket.studio.pictures import Data
-from hocket.studio.repairs import cheapest_repairs
 from hocket.studio.starts import NEW, gallery, imported, start_text
-from hocket.studio.understanding import NESTED, folder_of, judge, subject_in, understand
+from hocket.studio.understanding import NESTED, cheapest_repairs, folder_of, judge, subject_in, understand
 
 MOST_MEMORY = 6 * 1024**3  # bytes of addresses, where the system can hold a process to that
 
