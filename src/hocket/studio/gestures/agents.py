@@ -61,7 +61,7 @@ def add_agent(draft: Draft, gesture: Gesture) -> None:
     name = gesture.name("agent", "an agent")
     if name in rows:
         raise FormatError(f"there is an agent {name!r} already")
-    lines = str(draft.document["map"]).strip("\n").split("\n")
+    lines = str(draft["map"]).strip("\n").split("\n")
     start = next(
         ([row, line.index(letter)] for row, line in enumerate(lines) for letter in line if letter != WALL), [0, 0]
     )
@@ -78,7 +78,7 @@ def _new_event(draft: Draft, event: str, part: str) -> None:
     events = draft.table("events")
     if event in events:
         return
-    names = next(iter(draft.document.get("legend", {}).values()), None) or [*draft.document.get("places", {})]
+    names = next(iter(draft.get("legend", {}).values()), None) or [*draft.get("places", {})]
     place = names if isinstance(names, str) else next(iter(names), None)
     agent = part or next(iter(draft.table("agents")))
     put(events, event, f"{agent} at {place}" if place else f"{agent} anywhere")
@@ -159,7 +159,7 @@ def initial(draft: Draft, gesture: Gesture) -> None:
 
 def sentence(draft: Draft, gesture: Gesture) -> None:
     """Change the formula or regular expression that a machine is made from."""
-    table: Row = draft.table("machine") if draft.has_world else draft.document
+    table: Row = draft.table("machine") if draft.has_world else draft
     key = next((language for language in LANGUAGES if language in table), None)
     if key is None or not isinstance(table[key], str):
         raise FormatError("the machine is not made from one sentence; change the text instead")

@@ -52,18 +52,16 @@ class Gesture:
         return self.values.get(key) not in (None, "")
 
 
-class EditedText(MutableMapping[str, Any]):
-    """The tables of a text and what stands before them, each read for editing when it is asked for."""
+class Draft(MutableMapping[str, Any]):
+    """A TOML text that keeps its comments and layout: what is in its tables and before them, read when asked for."""
 
     def __init__(self, text: str) -> None:
+        parse(text)  # says what is wrong, and in which line
         self._parts: list[TextSection | TOMLDocument] = [*split(text)]
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
         return "".join(part.text if isinstance(part, TextSection) else tomlkit.dumps(part) for part in self._parts)
-
-    def _find(self, key: str) -> int | None:
-        """Find the part that has a key."""
-        return next((at for at, part in enumerate(self._parts) if key in _keys(part)), None)
 
     def _edited(self, at: int) -> TOMLDocument:
         part = self._parts[at]
@@ -74,31 +72,31 @@ class EditedText(MutableMapping[str, Any]):
                 raise FormatError("this file can be changed as text only") from None
         return part
 
+    def _with(self, key: str) -> TOMLDocument:
+        """Find the part that has a key."""
+        for at, part in enumerate(self._parts):
+            if key in _keys(part):
+                return self._edited(at)
+        raise KeyError(key)
+
     def __contains__(self, key: object) -> bool:
-        return self._find(str(key)) is not None
+        return any(key == name for name in self)
 
     def __getitem__(self, key: str) -> Any:  # noqa: ANN401
-        at = self._find(key)
-        if at is None:
-            raise KeyError(key)
-        return self._edited(at)[key]
+        return self._with(key)[key]
 
     def __setitem__(self, key: str, value: object) -> None:
-        at = self._find(key)
-        if at is not None:
-            self._edited(at)[key] = value
+        if key in self:
+            self._with(key)[key] = value
         elif isinstance(value, Table):
             table = tomlkit.document()
             table[key] = value
-            self._parts += [TextSection(None, "\n" if str(self).endswith("\n") else "\n\n"), table]
+            self._parts += [TextSection(None, "\n" if self.text.endswith("\n") else "\n\n"), table]
         else:
             put(self._edited(0), key, value)
 
     def __delitem__(self, key: str) -> None:
-        at = self._find(key)
-        if at is None:
-            raise KeyError(key)
-        del self._edited(at)[key]
+        del self._with(key)[key]
 
     def __iter__(self) -> Iterator[str]:
         return (key for part in self._parts for key in _keys(part))
@@ -106,28 +104,12 @@ class EditedText(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-
-def _keys(part: TextSection | TOMLDocument) -> Iterable[str]:
-    return part.parse() if isinstance(part, TextSection) else part
-
-
-class Draft:
-    """A TOML document that keeps its comments and layout."""
-
-    def __init__(self, text: str) -> None:
-        parse(text)  # says what is wrong, and in which line
-        self.document = EditedText(text)
-
-    @property
-    def text(self) -> str:
-        return str(self.document)
-
     def table(self, key: str) -> Row:
         """Find a table, or begin it at the end of the file."""
-        table = self.document.get(key)
+        table = self.get(key)
         if table is None:
-            self.document[key] = tomlkit.table()
-            table = self.document[key]
+            self[key] = tomlkit.table()
+            table = self[key]
         if not isinstance(table, MutableMapping):
             raise FormatError("must be a table", where=key)
         return table
@@ -137,11 +119,11 @@ class Draft:
     @property
     def has_world(self) -> bool:
         """Whether it is a task, and not a machine alone."""
-        return "machine" in self.document
+        return "machine" in self
 
     def parts(self) -> dict[str, Row]:
         """The tables in which transitions are written: of each part, or of the machine, which has no name then."""
-        whole: Row = self.table("machine") if self.has_world else self.document
+        whole: Row = self.table("machine") if self.has_world else self
         if "parts" not in whole:
             return {"": whole}
         return dict(whole["parts"].items())
@@ -203,6 +185,10 @@ class Draft:
         known = self.table("agents").get(agent, {}).get("knows")
         if known is not None and event not in known:
             known.append(event)
+
+
+def _keys(part: TextSection | TOMLDocument) -> Iterable[str]:
+    return part.parse() if isinstance(part, TextSection) else part
 
 
 def put(row: Row, key: str, value: object) -> None:

@@ -23,16 +23,16 @@ class MapText(NamedTuple):
 
     @classmethod
     def of(cls, draft: Draft) -> MapText:
-        if "map" not in draft.document:
+        if "map" not in draft:
             raise FormatError("there is no map in this text")
-        lines = str(draft.document["map"]).strip("\n").split("\n")
+        lines = str(draft["map"]).strip("\n").split("\n")
         if lines[0].startswith(CORNER):
             return cls(draft, [list(line[1::2]) for line in lines[1::2]], lines)
         return cls(draft, [list(line) for line in lines], [])
 
     def write(self) -> None:
         """Write the letters down; each that the legend explains has to be left."""
-        for letter in self.draft.document.get("legend", {}):
+        for letter in self.draft.get("legend", {}):
             if not any(letter in row for row in self.rows):
                 raise FormatError(f"this would take the last cell of {' and '.join(self.names(letter))}")
         rows = ["".join(row) for row in self.rows]
@@ -46,22 +46,22 @@ class MapText(NamedTuple):
             rows = [line for pair in zip(self.frame[::2], map("".join, between), strict=False) for line in pair]
             rows.append(self.frame[-1])
         text = "".join(row + "\n" for row in rows)
-        if text != str(self.draft.document["map"]):
-            self.draft.document["map"] = long_text(text, self.draft.document["map"])
+        if text != str(self.draft["map"]):
+            self.draft["map"] = long_text(text, self.draft["map"])
 
     def names(self, letter: str) -> list[str]:
         """List what the legend says of a letter."""
-        names = self.draft.document.get("legend", {}).get(letter, [])
+        names = self.draft.get("legend", {}).get(letter, [])
         return [str(names)] if isinstance(names, str) else [str(name) for name in names]
 
     def letter_of(self, place: str) -> str | None:
         """Find the letter that stands for a place and for nothing else."""
-        letters: list[str] = [*self.draft.document.get("legend", {})]
+        letters: list[str] = [*self.draft.get("legend", {})]
         return next((letter for letter in letters if self.names(letter) == [place]), None)
 
     def new_letter(self, place: str) -> str:
         """Choose a letter that is not in use, if possible out of a place's name."""
-        used = {WALL, FLOOR, *self.draft.document.get("legend", {}), *(letter for row in self.rows for letter in row)}
+        used = {WALL, FLOOR, *self.draft.get("legend", {}), *(letter for row in self.rows for letter in row)}
         letters = "".join(letter for letter in place if letter.isascii() and letter.isalnum())
         for letter in letters + letters.swapcase() + ascii_letters + digits:
             if letter not in used:
@@ -70,7 +70,7 @@ class MapText(NamedTuple):
 
     def starters(self, letter: str) -> list[str]:
         """List the agents that start at a letter."""
-        rows = self.draft.document.get("agents", {})
+        rows = self.draft.get("agents", {})
         return [name for name, row in rows.items() if row.get("start") == letter]
 
     def clear(self, cell: Cell, letter: str) -> None:
@@ -106,7 +106,7 @@ def paint(draft: Draft, gesture: Gesture) -> None:
     elif brush in ("wall", "floor"):
         for cell in cells:
             board.clear(cell, WALL if brush == "wall" else FLOOR)
-            for place in draft.document.get("places", {}):  # by coordinates, each of which keeps its last cell
+            for place in draft.get("places", {}):  # by coordinates, each of which keeps its last cell
                 coordinates = _as_list(draft, place)
                 if list(cell) in coordinates and len(coordinates) > 1:
                     del coordinates[coordinates.index(list(cell))]
@@ -118,7 +118,7 @@ def paint(draft: Draft, gesture: Gesture) -> None:
 def _paint_place(board: MapText, place: str, cells: list[Cell]) -> None:
     draft = board.draft
     letter = board.letter_of(place)
-    listed = draft.document.get("places", {}).get(place)
+    listed = draft.get("places", {}).get(place)
     if letter is None and listed is not None:
         coordinates = _as_list(draft, place)
         for row, column in cells:
@@ -237,10 +237,10 @@ def resize(draft: Draft, gesture: Gesture) -> None:
 
 def _coordinates(draft: Draft) -> list[list[int]]:
     """List all that is given by coordinates."""
-    starts = [row.get("start") for row in draft.document.get("agents", {}).values()]
+    starts = [row.get("start") for row in draft.get("agents", {}).values()]
     listed = [
         pair
-        for place in draft.document.get("places", {}).values()
+        for place in draft.get("places", {}).values()
         for pair in (place if place and isinstance(place[0], list) else [place])
     ]
     return [pair for pair in (*starts, *listed) if isinstance(pair, list)]

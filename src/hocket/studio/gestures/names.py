@@ -72,7 +72,7 @@ def _drop(node: Any, kind: str, name: str) -> None:  # noqa: ANN401
 
 
 def _change_options(draft: Draft, change: Callable[[str], str]) -> None:
-    for options in _at(draft.document, "agents.*.options"):
+    for options in _at(draft, "agents.*.options"):
         for index, option in enumerate(options):
             options[index] = change(option)
 
@@ -88,7 +88,7 @@ def rename_event(draft: Draft, gesture: Gesture) -> None:
     draft.require_written()
     if any(new in row for _, _, row in draft.rows()):
         raise FormatError(f"there is an event {new!r} already")
-    _rename(draft.document, "event", old, new)
+    _rename(draft, "event", old, new)
     before, after = f" after {old}", f" after {new}"
     _change_options(draft, lambda said: said.removesuffix(before) + (after if said.endswith(before) else ""))
 
@@ -102,7 +102,7 @@ def _remove_event(draft: Draft, event: str) -> None:
     draft.require_written()
     for table, state, _ in [*draft.rows()]:
         take(table["transitions"], state, event)
-    _drop(draft.document, "event", event)
+    _drop(draft, "event", event)
     _change_options(draft, lambda said: said.removesuffix(f" after {event}"))
 
 
@@ -117,7 +117,7 @@ def rename_agent(draft: Draft, gesture: Gesture) -> None:
     _check(old, new, draft.table("agents" if draft.has_world else "knows"), "agent")
     if draft.has_world:
         _rename_sentences(draft, "agent", old, new)
-    _rename(draft.document, "agent", old, new)
+    _rename(draft, "agent", old, new)
 
 
 def remove_agent(draft: Draft, gesture: Gesture) -> None:
@@ -140,7 +140,7 @@ def remove_agent(draft: Draft, gesture: Gesture) -> None:
         if board.starters(letter) == [name] and not board.names(letter):
             board.rows[:] = [[FLOOR if each == letter else each for each in row] for row in board.rows]
             board.write()
-    _drop(draft.document, "agent", name)
+    _drop(draft, "agent", name)
 
 
 # Places and states.
@@ -150,16 +150,15 @@ def rename_place(draft: Draft, gesture: Gesture) -> None:
     """Call a place something else."""
     old, new = gesture.text("place"), gesture.name("name", "a place")
     _check(old, new, _places(draft), "place")
-    document = draft.document
     _rename_sentences(draft, "place", old, new)  # as long as they can be read
-    _rename(document, "place", old, new)
+    _rename(draft, "place", old, new)
     places = {*_places(draft), old}
-    for row in document.get("agents", {}).values():
-        if row.get("start") == old and (len(old) > 1 or old not in str(document["map"])):  # and is no letter of the map
+    for row in draft.get("agents", {}).values():
+        if row.get("start") == old and (len(old) > 1 or old not in str(draft["map"])):  # and is no letter of the map
             row["start"] = new
         options = row.get("options", [])
         for index, option in enumerate(options):
-            memory = row.get("memory", document.get("memory", []))
+            memory = row.get("memory", draft.get("memory", []))
             if parse_option(option, places, memory)[0] == old:
                 options[index] = new + option.strip()[len(old) :]
 
@@ -192,13 +191,13 @@ def _check(old: str, new: str, known: Iterable[str], what: str) -> None:
 
 def _places(draft: Draft) -> list[str]:
     """List the names of all places, in the order of the text."""
-    listed = [names if isinstance(names, list) else [names] for names in draft.document.get("legend", {}).values()]
-    return [*dict.fromkeys(str(name) for names in [*listed, draft.document.get("places", {})] for name in names)]
+    listed = [names if isinstance(names, list) else [names] for names in draft.get("legend", {}).values()]
+    return [*dict.fromkeys(str(name) for names in [*listed, draft.get("places", {})] for name in names)]
 
 
 def _rename_sentences(draft: Draft, what: Named, old: str, new: str) -> None:
     """Rename in the conditions of events, whole sentences or halves of them."""
-    events: Row = draft.document.get("events", {})
+    events: Row = draft.get("events", {})
     agents, places = [*draft.table("agents")], _places(draft)
 
     def half(agent: str, said: str) -> str:
