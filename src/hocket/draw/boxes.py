@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import takewhile
 
 import numpy as np
@@ -64,26 +64,19 @@ def close_boxes(machine: RewardMachine) -> RewardMachine | None:
                 if moves.setdefault(key, name[target]) != name[target] or name[state] in final:
                     ambiguous.add(name[state])
         if not ambiguous:
-            return _standing_for(machine, name, moves, final)
+            states = Names(name.values())
+            closed = RewardMachine(
+                initial=name[machine.initial], transitions=moves, final=final, events=machine.events, states=states
+            )
+            stands_for = np.array([closed.states.index(name[state]) for state in machine.states], np.int32)
+            earlier, classes = machine.origin or (machine.states, np.arange(len(name), dtype=np.int32))
+            origin = Origin(earlier, np.where(classes < 0, classes, stands_for[classes]))
+            edges = closed.graph.source, closed.graph.label, closed.graph.target
+            return RewardMachine._from_arrays(
+                closed.states, closed.events, closed.start, *edges, closed.is_final, origin=origin
+            )
         boxes = {box: states for box, states in boxes.items() if box not in ambiguous}
     return None
-
-
-def _standing_for(
-    machine: RewardMachine, name: Mapping[str, str], moves: Mapping[tuple[str, str], str], final: Iterable[str]
-) -> RewardMachine:
-    """Make a machine whose states stand for those of another one by `name`, and so for what those stand for."""
-    states = Names(name.values())
-    closed = RewardMachine(
-        initial=name[machine.initial], transitions=moves, final=final, events=machine.events, states=states
-    )
-    stands_for = np.array([closed.states.index(name[state]) for state in machine.states], np.int32)
-    earlier, classes = machine.origin or (machine.states, np.arange(len(name), dtype=np.int32))
-    origin = Origin(earlier, np.where(classes < 0, classes, stands_for[classes]))
-    edges = closed.graph.source, closed.graph.label, closed.graph.target
-    return RewardMachine._from_arrays(
-        closed.states, closed.events, closed.start, *edges, closed.is_final, origin=origin
-    )
 
 
 def close_all(machines: Mapping[str, RewardMachine]) -> dict[str, RewardMachine]:

@@ -121,8 +121,7 @@ def _transform(kind: str, values: Sequence[str], timing: dict[str, str]) -> Html
 
 def _shown(begin: float, end: float, timing: dict[str, str]) -> Html:
     """Show an element for a part of the film."""
-    marks = [(0.0, "hidden"), (begin, "visible"), (end, "hidden")]
-    marks = marks[1:] if begin <= 0 else marks
+    marks = [(0.0, "hidden"), (begin, "visible"), (end, "hidden")][begin <= 0 :]
     kept = [mark for mark in marks if mark[0] < 1]
     times, values = ";".join(f"{time:g}" for time, _ in kept), ";".join(value for _, value in kept)
     return tag("animate", attributeName="visibility", calcMode="discrete", keyTimes=times, values=values, **timing)

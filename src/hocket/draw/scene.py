@@ -63,9 +63,7 @@ class Area:
         cls, middle: Point, radius: float, color: str, name: str, tag: str = "", gates: Sequence[Barrier] = ()
     ) -> Area:
         """Make a round area."""
-        x, y = middle
-        shape = Shape(x - radius, y - radius, 2 * radius, 2 * radius, is_disc=True)
-        return cls((shape,), color, (name,), tag, tuple(gates))
+        return cls((_shape_of(name, (*middle, radius)),), color, (name,), tag, tuple(gates))
 
     @property
     def name(self) -> str:

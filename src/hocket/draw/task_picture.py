@@ -120,7 +120,11 @@ def _lay_out(task: Task, scene: Scene, machines: Mapping[str, RewardMachine]) ->
     team = {title: machine for title, machine in machines.items() if title == "team" and title not in task.agents}
     agents = {title: machine for title, machine in machines.items() if title not in team}
     few = {**team, **dict(list(agents.items())[: _count_named(len(agents))])}
-    too_much = {title: _too_much(machine) for title, machine in few.items()}
+    too_much = {}  # to be read beside a map, if anything
+    for title, machine in few.items():
+        states, transitions = len(machine.states), len(machine.graph.target)
+        many = f"{transitions:,} transitions" if transitions > MOST_TRANSITIONS else ""
+        too_much[title] = f"{states:,} states" if states > MOST_STATES else many
     notes = [
         f"{title}{'' if title in team else '’s'} machine: {size}, not drawn" for title, size in too_much.items() if size
     ]
@@ -135,13 +139,6 @@ def _lay_out(task: Task, scene: Scene, machines: Mapping[str, RewardMachine]) ->
 def _count_named(agents: int) -> int:
     """Say how many of some agents are named."""
     return agents if agents <= MOST_AGENTS else FEW_AGENTS
-
-
-def _too_much(machine: RewardMachine) -> str:
-    """Say what a machine has too much of to be read beside a map, if anything."""
-    if len(machine.states) > MOST_STATES:
-        return f"{len(machine.states):,} states"
-    return f"{transitions:,} transitions" if (transitions := len(machine.graph.target)) > MOST_TRANSITIONS else ""
 
 
 def _count_states(team: Composition) -> str:

@@ -35,11 +35,11 @@ class _State:
     withdrawals: int  # of offers
 
     def copy(self) -> _State:
-        nodes = [None if node is None else _copy(node, Participant) for node in self.nodes]
+        nodes = [node and _copy(node, Participant) for node in self.nodes]
         return replace(self, nodes=nodes, logs=list(self.logs), judge=_copy(self.judge, Judge))
 
     def key(self) -> object:
-        nodes = tuple(None if node is None else node.key() for node in self.nodes)
+        nodes = tuple(node and node.key() for node in self.nodes)
         return nodes, tuple(self.logs), self.net, tuple(self.judge.trace), self.kills, self.withdrawals
 
     def write(self, agent: int, output: Output) -> None:

@@ -117,19 +117,12 @@ class Participant:
 
     def receive(self, sender: int, message: Message) -> Output:
         """Take a message; what does not make sense is ignored."""
-        kind = message[0]
-        if kind == EVENT:
-            self._hear(sender, *message[1:])
-        elif kind == ACK:
-            self._acknowledged(sender, *message[1:])
-        elif kind == OFFER:
-            self._offered(sender, *message[1:])
-        elif kind == LOCK:
-            self._locked(sender, *message[1:])
-        elif kind == REFUSE:
-            self._refused(sender, *message[1:])
-        elif kind == ASK:
-            self._asked(*message[1:])
+        kind, *fields = message
+        if kind == ASK:
+            self._asked(*fields)
+        else:  # in the order of the kinds
+            take = (self._offered, self._locked, self._refused, self._hear, self._acknowledged)[kind]
+            take(sender, *fields)
         return self._output()
 
     def tick(self) -> Output:

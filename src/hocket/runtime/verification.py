@@ -104,7 +104,7 @@ def verify(folder: str | Path) -> Verification:
             for agent, events in zip(plan.agents, missing, strict=True)
             if events
         },
-        {name: _count_kills(log.entries) for name, log in {**logs, **world}.items()},
+        {name: _count_kills([entry[0] for entry in log.entries]) for name, log in {**logs, **world}.items()},
         tuple(f"The last entry of {name}.log was cut." for name, log in {**logs, **world}.items() if log.is_torn),
     )
 
@@ -119,10 +119,8 @@ def _read(folder: Path, settings: RunSettings, name: str, ended: object) -> LogC
     return log
 
 
-def _count_kills(entries: tuple[Entry, ...]) -> int:
-    starts: int = sum(entry[0] == "start" for entry in entries)
-    stops: int = sum(entry[0] == "stop" for entry in entries)
-    return max(0, starts - stops - (entries[-1:] != (("stop",),)))
+def _count_kills(kinds: list[str]) -> int:
+    return max(0, kinds.count("start") - kinds.count("stop") - (kinds[-1:] != ["stop"]))
 
 
 def _check_entries(plan: Plan, agent: int, entries: tuple[Entry, ...]) -> None:

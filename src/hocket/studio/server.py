@@ -107,7 +107,9 @@ class Studio:
     async def page(self, request: Request) -> Response:
         """Serve the page; to those who have the token, with the secret."""
         given = same(request.query_params.get("token", ""), self.token)
-        text = _read("index.html").replace("{{key}}", self.session.secret if given else "")
+        text = (
+            _assets()["index.html"].read_text(encoding="utf-8").replace("{{key}}", self.session.secret if given else "")
+        )
         return HTMLResponse(text)
 
     async def prove(self, body: Body) -> Data:
@@ -265,7 +267,7 @@ async def _asset(request: Request) -> Response:
     kind = KINDS.get(Path(name).suffix)
     if kind is None or name not in _assets():
         return Response(status_code=404)
-    return Response(_read(name), media_type=kind)
+    return Response(_assets()[name].read_text(encoding="utf-8"), media_type=kind)
 
 
 @cache
@@ -273,7 +275,3 @@ def _assets() -> dict[str, Traversable]:
     """List the files of the page, and those that it shares with reports."""
     folders = (resources.files("hocket.studio.page"), resources.files("hocket.draw") / "web")
     return {entry.name: entry for folder in folders for entry in folder.iterdir()}
-
-
-def _read(name: str) -> str:
-    return _assets()[name].read_text(encoding="utf-8")
