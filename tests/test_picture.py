@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 import hocket as hk
 from hocket.cli.main import run
 from hocket.draw import graphviz as drawing
-from hocket.draw.geometry import parts, rectangles
-from hocket.draw.layout import ASPECT, GAP, arrange
+from hocket.draw.geometry import ASPECT, GAP, arrange, parts, rectangles
 from hocket.draw.task_picture import FEW_AGENTS, draw_task, hatching
 from hocket.draw.task_scene import scene_of
 from hocket.machine.composition import Composition

@@ -225,6 +225,8 @@ def rewritten(folder: Path, name: str, change) -> None:
         ("A1", lambda entries: [e for e in entries for _ in range(1 + (e[0] == "hear"))], "or hears of it twice"),
         ("A1", lambda entries: [("start", 7), *entries[1:]], "another incarnation"),
         ("A1", lambda entries: [*entries, ("nonsense",)], "makes no sense"),
+        ("A1", lambda entries: [*entries, ()], "makes no sense"),
+        ("A2", lambda entries: [*entries, ("release", 0, 9)], "is released from what it has not promised"),
         ("world", lambda entries: [e for e in entries if e[0] != "move"], "condition does not hold"),
         ("world", lambda entries: [(*e[:5], 0) if e[0] == "move" else e for e in entries], "does not lead"),
     ],

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from hocket.draw.boxes import boxes_of, close_all, is_closed_box, label_in
-from hocket.draw.layout import Frame, Pair, arrange
+from hocket.draw.geometry import Frame, Pair, arrange
 from hocket.draw.palette import FLOOR, Style, adapt, choose_styles
 from hocket.errors import FormatError, HocketError, MachineError
 from hocket.files import write_whole

@@ -263,7 +263,16 @@ class Scene:
             "starts": {name: [float(x), float(y)] for name, (x, y) in self.starts.items()},
             "corners": {name: list(places) for name, places in self.corners.items()},
             "team": None if self.team is None else machine_to(self.team),
-            "areas": [_area_to(area) for area in self.areas],
+            "areas": [
+                {
+                    "names": list(area.names),
+                    "tag": area.tag,
+                    "color": area.color,
+                    "shapes": [_shape_to(shape) for shape in area.shapes],
+                    "gates": [[agent, *_gate_to(Gate.of(gate).short)] for agent, gate in area.gates],
+                }
+                for area in self.areas
+            ],
             "walls": [_shape_to(wall) for wall in self.walls],
             "has_cells": self.has_cells,
             "verdict": [self.verdict, *self.notes],
@@ -302,16 +311,6 @@ def listed_team(machine: RewardMachine | Composition) -> RewardMachine | None:
     if isinstance(machine, Composition):
         return machine.machine() if machine.most_states <= MOST_TEAM_STATES else None
     return machine
-
-
-def _area_to(area: Area) -> dict[str, object]:
-    return {
-        "names": list(area.names),
-        "tag": area.tag,
-        "color": area.color,
-        "shapes": [_shape_to(shape) for shape in area.shapes],
-        "gates": [[agent, *_gate_to(Gate.of(gate).short)] for agent, gate in area.gates],
-    }
 
 
 def _gate_to(gate: Gate | str) -> list[object]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hocket.draw.boxes import close_all
-from hocket.draw.geometry import Segment, Shape, parts, rectangles
+from hocket.draw.geometry import Frame, Pair, Segment, Shape, parts, rectangles
 from hocket.draw.graphviz import (
     INK,
     MAX_LINE,
@@ -24,7 +24,6 @@ from hocket.draw.graphviz import (
     measure,
     moved,
 )
-from hocket.draw.layout import Frame, Pair
 from hocket.draw.palette import FLOOR, WALL, WHITE
 from hocket.draw.scene import Area, Scene, listed
 from hocket.draw.task_scene import scene_of

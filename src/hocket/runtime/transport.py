@@ -111,12 +111,8 @@ def make_keys(folder: str | Path, names: Iterable[str], days: int = DAYS) -> lis
 
 def certified_name(writer: asyncio.StreamWriter) -> str | None:
     """Read the name in the certificate of whoever is at the other end; None without TLS."""
-    certificate = writer.get_extra_info("peercert")
-    for part in (certificate or {}).get("subject", ()):
-        for key, value in part:
-            if key == "commonName":
-                return str(value)
-    return None
+    subject = (writer.get_extra_info("peercert") or {}).get("subject", ())
+    return next((str(value) for part in subject for key, value in part if key == "commonName"), None)
 
 
 def split_address(address: str, key: str = "peers", security: Security | None = None) -> tuple[str, int]:

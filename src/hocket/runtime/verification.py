@@ -137,7 +137,7 @@ def _check_entries(plan: Plan, agent: int, entries: tuple[Entry, ...]) -> None:
                 if number != incarnation:
                     raise ContradictionError(f"{who} starts as another incarnation than the next")
             case _:
-                is_known = entry == ("stop",) or (entry[0] == "release" and len(entry) == 3)
+                is_known = entry == ("stop",) or (entry[:1] == ("release",) and len(entry) == 3)
         if not is_known:
             raise ContradictionError(f"{who} has an entry in its log that makes no sense: {str(entry)[:60]}")
 

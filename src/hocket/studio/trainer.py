@@ -79,7 +79,13 @@ class TrainingLoop:
 
     def run(self) -> None:
         """Train until all steps are done; between pieces, obey a command to stop."""
-        threading.Thread(target=self._listen, daemon=True).start()
+
+        def listen() -> None:
+            for line in sys.stdin.buffer:
+                self.commands.put(str(json.loads(line)))
+            self.commands.put("end")
+
+        threading.Thread(target=listen, daemon=True).start()
         send(self.output, {"now": "compiling", "most": self.settings.max_episode_steps, "steps": self.steps})
         compile_kernels(self.learner.name, len(self.seeds), self.task, self.settings)
         self.block = self.learner.block(self.tables, self.settings, self.seeds, 1)
@@ -92,24 +98,14 @@ class TrainingLoop:
             self._train(pace)
             if self.done == self.steps:
                 break
-            if not self.commands.empty() and self.commands.get() == "stop":
-                self._write("stopped")
-                if not self._wait():
+            if self.commands.empty() or self.commands.get() != "stop":
+                continue
+            self._write("stopped")
+            while (command := self.commands.get()) != "continue":
+                if command == "end":
                     return
+            send(self.output, {"now": "training"})
         self._write("done")
-
-    def _listen(self) -> None:
-        for line in sys.stdin.buffer:
-            self.commands.put(str(json.loads(line)))
-        self.commands.put("end")
-
-    def _wait(self) -> bool:
-        """Wait for the command to continue; False if input has ended."""
-        while (command := self.commands.get()) != "continue":
-            if command == "end":
-                return False
-        send(self.output, {"now": "training"})
-        return True
 
     def _train(self, pace: Pace) -> None:
         every = self.settings.test_every
@@ -137,21 +133,15 @@ class TrainingLoop:
         send(self.output, {"now": "reviewing", "step": self.done})
         self.written += 1
         folder = self.out / str(self.written)
-        results = save_runs(self.task, self._runs(), folder)
-        write_whole(folder / REPORT, report_html(summarize(results, self.task.name)))
-        send(self.output, {"now": now, "step": self.done, "report": self.written})
-
-    def _runs(self) -> list[Run]:
-        def policy(index: int, seed: int) -> Policy:
+        task, most, settings = self.task, self.settings.max_episode_steps, asdict(self.settings)
+        runs = []
+        for index, seed in enumerate(self.seeds):
             arrays = {name: array.copy() for name, array in self.block.arrays(index).items()}
-            settings = asdict(self.settings)
-            return Policy(self.task.name, self.task.digest, self.learner.name, seed, settings, arrays, self.task)
-
-        most = self.settings.max_episode_steps
-        return [
-            Run(self.tests.of(index, most), policy(index, seed), self.settings, self.done, self.seconds)
-            for index, seed in enumerate(self.seeds)
-        ]
+            policy = Policy(task.name, task.digest, self.learner.name, seed, settings, arrays, task)
+            runs.append(Run(self.tests.of(index, most), policy, self.settings, self.done, self.seconds))
+        results = save_runs(task, runs, folder)
+        write_whole(folder / REPORT, report_html(summarize(results, task.name)))
+        send(self.output, {"now": now, "step": self.done, "report": self.written})
 
 
 if __name__ == "__main__":
