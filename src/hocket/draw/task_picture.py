@@ -52,21 +52,11 @@ CROWD, FAINT, HATCHED, NOTE = "#222222", "#00000022", "#00000080", "#666666"  # 
 Sample = Callable[[str, Frame], Iterable[Mark]]  # by the name of the marks, and where they go
 
 
-class _Start(NamedTuple):
-    """Agents that start in the same cell."""
+class _Pill(NamedTuple):
+    """Agents that start in the same cell, and what is written on them."""
 
     cell: int
     agents: Sequence[str]
-
-    @property
-    def title(self) -> str:
-        """The name of the first, and how many more there are."""
-        return self.agents[0] if len(self.agents) == 1 else f"{self.agents[0]} +{len(self.agents) - 1}"
-
-
-class _Pill(NamedTuple):
-    """What is written on an agent, or on several."""
-
     text: str
     size: float  # of the font
     width: float
@@ -157,16 +147,9 @@ def _count_states(team: Composition) -> str:
 
 def _map_panel(scene: Scene, notes: Sequence[str]) -> Panel:
     """Draw a map under the task's name, and a legend beside it."""
-    together: dict[int, list[str]] = {}
-    for name in scene.agents[: _count_named(len(scene.agents))]:
-        together.setdefault(scene.opening.cells[name], []).append(name)
-    starts = [_Start(cell, names) for cell, names in together.items()]
     cell = min(CELL, LARGEST[0] / scene.columns, LARGEST[1] / scene.rows)
-    agents = list(zip(starts, _pills(scene, starts, cell), strict=True))
-    unnamed = len(scene.agents) - sum(len(start.agents) for start in starts)
-    entries = [
-        *_agent_entries(scene, agents, unnamed), *_area_entries(scene.areas), *(_Entry([], [note]) for note in notes)
-    ]  # fmt: skip
+    agents = _pills(scene, cell)
+    entries = [*_entries(scene, agents), *(_Entry([], [note]) for note in notes)]
     legend, (right, bottom) = _legend(entries, scene.columns * cell + GAP, TOP + scene.rows * cell)
     title_size = float(TITLE_SIZE)
     right = max(right, measure([scene.task], title_size)[scene.task])
@@ -179,19 +162,25 @@ def _map_panel(scene: Scene, notes: Sequence[str]) -> Panel:
     return Panel([moved(mark, 0, bottom) for mark in marks], (right, bottom))
 
 
-def _pills(scene: Scene, starts: Sequence[_Start], cell: float) -> list[_Pill]:
-    """Find what is written on agents: their names where they fit, or else their numbers."""
-    texts = [(start.title, str(scene.numbers[start.agents[0]])) for start in starts]
+def _pills(scene: Scene, cell: float) -> list[_Pill]:
+    """Find where the agents that are named start, and what is written on them: names where they fit, else numbers."""
+    together: dict[int, list[str]] = {}
+    for name in scene.agents[: _count_named(len(scene.agents))]:
+        together.setdefault(scene.opening.cells[name], []).append(name)
+    texts = [
+        (first if not others else f"{first} +{len(others)}", str(scene.numbers[first]))
+        for first, *others in together.values()
+    ]
     widths = measure([text for pair in texts for text in pair], NAME)
-    pairs = combinations([divmod(start.cell, scene.columns) for start in starts], 2)  # of rows and columns
+    pairs = combinations([divmod(start, scene.columns) for start in together], 2)  # of rows and columns
     apart = min((max(abs(a - c), abs(b - d)) for (a, b), (c, d) in pairs), default=math.inf)
     room = (cell if cell >= SMALL else min(WIDEST, cell * apart)) - 2 * MARGIN - 2
     pills = []
-    for start, (name, number) in zip(starts, texts, strict=True):
+    for (start, agents), (name, number) in zip(together.items(), texts, strict=True):
         size, smaller = (NAME * min(1, max(room, 1) / widths[text]) for text in (name, number))
         text, size = (name, size) if size >= LEAST else (number, smaller)
-        color = scene.colors[start.agents[0]] if len(start.agents) == 1 else CROWD
-        pills.append(_Pill(text, size, widths[text] * size / NAME, color))
+        color = scene.colors[agents[0]] if len(agents) == 1 else CROWD
+        pills.append(_Pill(start, agents, text, size, widths[text] * size / NAME, color))
     return pills
 
 
@@ -214,7 +203,7 @@ def _ground(scene: Scene, cell: float) -> Iterator[Mark]:
     yield box("border", whole, {"color": WALL, "penwidth": "1.2"})
 
 
-def _tags_and_agents(scene: Scene, agents: Sequence[tuple[_Start, _Pill]], cell: float) -> Iterator[Mark]:
+def _tags_and_agents(scene: Scene, agents: Sequence[_Pill], cell: float) -> Iterator[Mark]:
     """Draw the tag of an area once on each part of it that hangs together, and agents where they start."""
     occupied = {*scene.opening.cells.values(), *(cell for cells in scene.regions.values() for cell in cells)}
     below: set[int] = set()  # cells in which an agent has a tag above it
@@ -228,7 +217,7 @@ def _tags_and_agents(scene: Scene, agents: Sequence[tuple[_Start, _Pill]], cell:
                 height = cell * UPPER
             if free or cell >= SMALL:
                 yield _area_tag(area, f"tag{number}n{index}", (left, width, top, height))
-    named = {start.cell: partial(_pill, pill, scene.columns * cell) for start, pill in agents}
+    named = {pill.cell: partial(_pill, pill, scene.columns * cell) for pill in agents}
     for place in sorted(occupied):
         row, column = divmod(place, scene.columns)
         left, width, top, height = _frame(Shape(column, row, 1, 1), cell)
@@ -275,22 +264,21 @@ def _hatched(name: str, frames: Iterable[Frame]) -> list[Mark]:
     return lines(name, segments, {"color": HATCHED, "penwidth": "0.8"})
 
 
-def _agent_entries(scene: Scene, agents: Iterable[tuple[_Start, _Pill]], unnamed: int) -> Iterator[_Entry]:
-    for start, pill in agents:
-        corners = scene.corners.get(start.agents[0], ())
-        several = len(scene.regions.get(start.agents[0], ()))
-        line = f"start of {listed(start.agents)}" + (f" ({listed(corners)})" if corners else "")
+def _entries(scene: Scene, agents: Iterable[_Pill]) -> Iterator[_Entry]:
+    unnamed = len(scene.agents)
+    for pill in agents:
+        corners = scene.corners.get(pill.agents[0], ())
+        several = len(scene.regions.get(pill.agents[0], ()))
+        line = f"start of {listed(pill.agents)}" + (f" ({listed(corners)})" if corners else "")
         line += f", one of {several} cells" if several else ""
         yield _Entry([line], sample=partial(_pill, pill, math.inf), width=pill.width + 2 * MARGIN)
+        unnamed -= len(pill.agents)
     if unnamed:
         yield _Entry([f"starts of {unnamed:,} more agents"], sample=_dot)
-
-
-def _area_entries(areas: Sequence[Area]) -> Iterator[_Entry]:
-    for area in areas:
+    for area in scene.areas:
         if area.tag:
             yield _Entry([listed(area.names)], area.notes, partial(_swatch, area))
-    if others := [area for area in areas if not area.tag]:
+    if others := [area for area in scene.areas if not area.tag]:
         count = sum(len(area.names) for area in others)
         yield _Entry([counted(count, "more place")], sample=partial(_swatch, others[0]))
 

@@ -78,7 +78,7 @@ class TextMap:
                 else:
                     line.append(*self._cell(cell, cell in barred))
             lines.append(line)
-            below = [cell in self._floored for cell in range(first, first + window.columns)]
+            below = [cell in self._thin[1] for cell in range(first, first + window.columns)]
             if any(below) and row + 1 < window.top + window.rows:
                 lines.append(Text("".join("──" if wall else "  " for wall in below), WALL, no_wrap=True))
         return lines
@@ -124,22 +124,21 @@ class TextMap:
         return {cell: SUBSCRIPTS[number] if number < 10 else START for cell, number in first.items()}
 
     @cached_property
-    def _fenced(self) -> frozenset[int]:
-        """The cells that have a thin wall at their right."""
-        walls = [wall for wall in self.scene.walls if wall.width < 0.5 < wall.height and wall.left > 0]
-        return frozenset(round(wall.top) * self.scene.columns + round(wall.left) - 1 for wall in walls)
-
-    @cached_property
-    def _floored(self) -> frozenset[int]:
-        """The cells that have a thin wall below them."""
-        walls = [wall for wall in self.scene.walls if wall.height < 0.5 < wall.width and wall.top > 0]
-        return frozenset((round(wall.top) - 1) * self.scene.columns + round(wall.left) for wall in walls)
+    def _thin(self) -> tuple[frozenset[int], frozenset[int]]:
+        """The cells that have a thin wall at their right, and those that have one below them."""
+        scene, upright, level = self.scene, set(), set()
+        for wall in scene.walls:
+            if wall.width < 0.5 < wall.height and wall.left > 0:
+                upright.add(round(wall.top) * scene.columns + round(wall.left) - 1)
+            if wall.height < 0.5 < wall.width and wall.top > 0:
+                level.add((round(wall.top) - 1) * scene.columns + round(wall.left))
+        return frozenset(upright), frozenset(level)
 
     def _cell(self, cell: int, is_barred: bool) -> tuple[str, str]:
         """Choose the characters and the style of a cell without agents."""
         if cell in self.scene.walled:
             return "##", f"{WALL} on {WALL}"
-        second = CLOSED if is_barred else self._starts.get(cell, FENCE if cell in self._fenced else " ")
+        second = CLOSED if is_barred else self._starts.get(cell, FENCE if cell in self._thin[0] else " ")
         if (area := self.scene.ground.get(cell)) is None:
             return f"·{second}", f"{DOT if second == ' ' else INK} on {FLOOR}"
         tag = area.tag or UNTAGGED  # what has to stand behind it takes the place of all but its first letter

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from hocket.errors import SettingsError, known_names
 from hocket.machine.decomposition import Control
@@ -20,7 +20,6 @@ from hocket.task.task import Task
 
 PATIENCE = 10.0  # seconds for the protocol's thread to answer
 
-T = TypeVar("T")
 Observation = Any  # of one's own world; of a grid task the cell
 Action = Any
 Policy = Callable[[tuple[Observation, str]], Action]  # from (observation, state of the agent's machine)
@@ -166,5 +165,5 @@ class Agent:
         self._thread.join()
         self._loop.close()
 
-    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def _call(self, coroutine: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE)

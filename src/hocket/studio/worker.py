@@ -44,13 +44,12 @@ def main() -> None:
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
     """End this process if it computes for longer, where the system can; time in which others compute does not count."""
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_PROF, seconds)
+    set_timer, timer = getattr(signal, "setitimer", lambda *_: None), getattr(signal, "ITIMER_PROF", None)
+    set_timer(timer, seconds)
     try:
         yield
     finally:
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_PROF, 0)
+        set_timer(timer, 0)
 
 
 def send(output: BinaryIO, value: Data) -> None:
