@@ -238,10 +238,11 @@ class Scene:
         watched = {*self.agents} if moment.driven is None else {moment.driven}
         states = moment.states or {agent: machine.initial for agent, machine in self.machines.items()}
         closed = {}
-        for area in filter(lambda area: area.gates, self.areas):
+        for area in self.areas:
             agents = dict.fromkeys(agent for agent, _ in area.gates if agent in watched)
-            closed[area] = [agent for agent in agents if self.bars(area, agent, states[agent])]
-        return {area: agents for area, agents in closed.items() if agents}
+            if barred := [agent for agent in agents if self.bars(area, agent, states[agent])]:
+                closed[area] = barred
+        return closed
 
     def bars(self, area: Area, agent: str, state: str) -> bool:
         """Say whether an area is closed to an agent in a state of its machine: unless all gates there are open."""

@@ -86,9 +86,15 @@ def _told(recording: TeamRecording, known: object) -> Data:
     decided = [frame for frame in frames if frame.kind == "decide" and frame.event is not None]
     lasted = max((frame.time for frame in frames), default=0.0)
     key = f"{recording.settings.run} {task.digest}"
-    colors = {event: COLOR_NUMBERS[color] for event, (color, _) in choose_styles((*scene.styles, *task.events)).items()}
-    drawn = {"rows": task.grid.rows, "columns": task.grid.columns, "svg": map_svg(scene, list(scene.starts.values()))}
-    discs = [{"name": name, "number": number_of(scene, name), "color": scene.colors[name]} for name in task.agents]
+    world: Data | None = None
+    if known != key:
+        styles, starts = choose_styles((*scene.styles, *task.events)), list(scene.starts.values())
+        world = {
+            "name": task.name,
+            "map": {"rows": task.grid.rows, "columns": task.grid.columns, "svg": map_svg(scene, starts)},
+            "agents": [{"name": n, "number": number_of(scene, n), "color": scene.colors[n]} for n in task.agents],
+            "events": {event: COLOR_NUMBERS[color] for event, (color, _) in styles.items()},
+        }
     return {
         "key": key,
         "seconds": _tenths(lasted),
@@ -100,7 +106,7 @@ def _told(recording: TeamRecording, known: object) -> Data:
         "agents": agents,
         "happened": len(decided),
         "events": [[_tenths(frame.time), frame.event, frame.name] for frame in decided[-MOST_EVENTS:]],
-        "world": None if known == key else {"name": task.name, "map": drawn, "agents": discs, "events": colors},
+        "world": world,
     }
 
 
