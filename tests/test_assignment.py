@@ -16,7 +16,7 @@ import oracle
 from hocket.errors import AssignmentError, InfeasibleError
 from hocket.hitting_set import Cheapest, Effort, as_set, elements_of, find_cheapest, take_what_fits
 from hocket.machine.algebra import reachable_part
-from hocket.machine.failures import Failures
+from hocket.machine.assignment import Failures
 from hocket.machine.formats import save_design
 from hocket.machine.formats.schema import Design
 from strategies import AGENTS, EVENTS, Team, assignments, quick, random_teams, stray_machines, teams, thorough

@@ -11,9 +11,9 @@ import hocket as hk
 from hocket.errors import FormulaError
 from hocket.machine.composition import _explore
 from hocket.machine.formats import toml
-from hocket.machine.formulas import limits, progression
-from hocket.machine.formulas.limits import Limits
-from hocket.machine.formulas.partition import distances, reachable
+from hocket.machine.formulas import progression, syntax
+from hocket.machine.formulas.automaton import distances, reachable
+from hocket.machine.formulas.syntax import Limits
 from hocket.task.files import task_from
 from hocket.task.memory import latched_events
 
@@ -91,7 +91,7 @@ def test_the_clock_is_looked_at_at_every_level_of_a_search():
 )
 def test_when_time_is_up_a_formula_is_refused(make, monkeypatch):
     seconds = count()
-    monkeypatch.setattr(limits.time, "thread_time", lambda: next(seconds))  # one passes whenever somebody looks
+    monkeypatch.setattr(syntax.time, "thread_time", lambda: next(seconds))  # one passes whenever somebody looks
     with pytest.raises(FormulaError, match="takes more than 10 seconds"):
         make(10)
     assert next(seconds) == 12, "nothing goes on after that"
@@ -102,7 +102,7 @@ def test_all_sentences_of_a_file_share_their_time(monkeypatch):
     document = toml.parse(TEAM)
     assert len(task_from(document).agents) == 50
     moments = count(step=0.1)
-    monkeypatch.setattr(limits.time, "thread_time", lambda: next(moments))
+    monkeypatch.setattr(syntax.time, "thread_time", lambda: next(moments))
     with pytest.raises(hk.HocketError, match=r"machine.parts.A\d+.formula: .* takes more than 8 seconds"):
         task_from(document)
 

@@ -9,8 +9,7 @@ import pytest
 import hocket as hk
 from hocket.cli.main import run
 from hocket.errors import FormulaError, HocketError
-from hocket.machine.formulas.declare import TEMPLATES
-from hocket.machine.formulas.ltlf import parse_ltlf
+from hocket.machine.formulas.ltlf import TEMPLATES, parse_ltlf
 from hocket.machine.formulas.syntax import SIGNS, WORDS, Formulas, Op
 from ltlf_oracle import random_formula, write
 

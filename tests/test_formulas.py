@@ -9,7 +9,7 @@ import pytest
 
 import hocket as hk
 from hocket.errors import FormulaError
-from hocket.machine.formulas.declare import TEMPLATES
+from hocket.machine.formulas.ltlf import TEMPLATES
 from ltlf_oracle import MONA, mona_automaton, random_formula, satisfies, traces, write
 
 VIOLATED, DONE = "violated", "done"

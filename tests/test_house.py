@@ -29,7 +29,7 @@ TABLE = re.findall(r"^\| `(.+?)` \|", PACKAGES, flags=re.MULTILINE)
 ROOMS = [tuple(name.strip("/") for name in row.split("`, `")) for row in TABLE]
 PUBLIC = ("", "deep", "gym", "runtime")  # modules of public names; like what runs the package, they belong to no room
 TOP = (*PUBLIC, "__main__")
-LEAVES = ("graphs", "hitting_set", "inputs", "statistics")  # may import nothing of hocket but errors and inputs
+LEAVES = ("arguments", "graphs", "hitting_set", "statistics")  # may import nothing of hocket but errors and arguments
 FORBIDDEN_CALLS = ("eval", "exec", "compile", "__import__")
 FORBIDDEN_MODULES = ("pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib")
 
@@ -115,8 +115,8 @@ def test_no_module_needs_itself():
 
 
 @pytest.mark.parametrize("name", LEAVES)
-def test_a_leaf_imports_nothing_of_hocket_but_errors_and_inputs(name):
-    assert imported(name) <= {"errors", "inputs"}
+def test_a_leaf_imports_nothing_of_hocket_but_errors_and_arguments(name):
+    assert imported(name) <= {"errors", "arguments"}
 
 
 # What an import costs.

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hocket.texts import MARK, in_form_of, plain
+from hocket.files import MARK, in_form_of, plain
 
 LINES = st.lists(st.sampled_from(["", "a", "b", "c", 'key = "value"']), max_size=12)
 ENDS = st.sampled_from(["\n", "\r\n"])
@@ -50,7 +50,7 @@ def test_lines_around_a_change_keep_their_ends(text, data):
 
 @pytest.mark.parametrize("most", [4_000_000, 0])  # lines of long texts are told apart by where they stand
 def test_changes_in_several_places_leave_what_lies_between(monkeypatch, most):
-    monkeypatch.setattr("hocket.texts.MOST_COMPARED", most)
+    monkeypatch.setattr("hocket.files.MOST_COMPARED", most)
     assert in_form_of("1\nb\nc\nd\n2\n", "a\nb\r\nc\nd\r\ne\n") == "1\nb\r\nc\nd\r\n2\n"
 
 

@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind: a call that fails because of one says which, in a sentence."""
+"""Arguments: numbers that are checked, and which argument of a call that failed is of the wrong kind, in a sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
-from hocket.errors import ArgumentError, FormatError, HocketError, shown
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hocket.errors import ArgumentError, FormatError, HocketError, SettingsError, shown
 
 MOST_ITEMS = 1_000  # of a collection that are looked at
 KINDS: dict[object, tuple[type, ...]] = {int: (Integral,), float: (Real,)}  # as numpy's numbers are, too
@@ -116,3 +119,30 @@ def _describe(kind: Any) -> str:  # noqa: ANN401 (an annotation)
     if isinstance(plain, type) and origin is not None and issubclass(plain, Iterable):
         return "a collection"
     return WORDS.get(name, f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}")
+
+
+# Numbers: finite ones in arrays of some axes, and integers.
+
+Numbers = NDArray[np.float64]
+
+
+def numbers(values: ArrayLike, what: str, axes: int | None = None, *, least: int = 1) -> Numbers:
+    """Require finite numbers, at least one, with `axes` axes or at least so many."""
+    try:
+        array = np.asarray(values).astype(np.float64, casting="same_kind")
+    except (TypeError, ValueError) as error:
+        raise SettingsError(f"{what} must be an array of numbers, got {values!r:.60}") from error
+    if array.size == 0 or (array.ndim < least if axes is None else array.ndim != axes):
+        count = axes or least
+        rule = f"{'' if axes else 'at least '}{'one axis' if count == 1 else f'{count} axes'}"
+        raise SettingsError(f"{what} must have {rule} and not be empty, got the shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise SettingsError(f"{what} must be finite, got {array[~np.isfinite(array)][0]}")
+    return array
+
+
+def whole(number: int, what: str, least: int) -> int:
+    """Require an integer."""
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
+        raise SettingsError(f"{what} must be an integer of at least {least}, got {shown(number)}")
+    return int(number)

@@ -15,31 +15,21 @@ UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"))
 
 def available_memory() -> int | None:
     """Say how many bytes a process may still take without pushing others out; None where nobody knows."""
-    limits = [limit for limit in (_of_machine(), _of_group()) if limit is not None]
+    limits = [size * 1_024 for name, size in _sizes(MEMORY).items() if name == "MemAvailable:"]
+    with suppress(OSError, ValueError):  # where there is no limit, it is "max"
+        most, used = (int((GROUP / name).read_text()) for name in ("memory.max", "memory.current"))
+        sizes = _sizes(GROUP / "memory.stat")
+        copies = sizes.get("active_file", 0) + sizes.get("inactive_file", 0)  # of files, which make room for all else
+        limits.append(max(0, most - used + copies))
     return min(limits, default=None)
 
 
-def _of_machine() -> int | None:
+def _sizes(path: Path) -> dict[str, int]:
+    """Read a file of lines that begin with a name and a number."""
     with suppress(OSError, ValueError, IndexError):
-        for line in MEMORY.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1_024
-    return None
-
-
-def _of_group() -> int | None:
-    with suppress(OSError, ValueError):  # where there is no limit, it is "max"
-        most, used = (int((GROUP / name).read_text()) for name in ("memory.max", "memory.current"))
-        return max(0, most - used + _copies_of_files())
-    return None
-
-
-def _copies_of_files() -> int:
-    """Say how much of what a container uses are copies of files, which make room for anything else."""
-    with suppress(OSError, ValueError):
-        lines = (line.split() for line in (GROUP / "memory.stat").read_text().splitlines())
-        return sum(int(size) for name, size in lines if name in ("active_file", "inactive_file"))
-    return 0
+        rows = (line.split() for line in path.read_text().splitlines())
+        return {row[0]: int(row[1]) for row in rows}
+    return {}
 
 
 def require_memory(needed: float, what: str, refuse: Callable[[str], HocketError]) -> None:

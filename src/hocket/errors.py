@@ -92,11 +92,24 @@ class FormatError(HocketError):
         super().__init__(f"{place}: {message}" if place else message)
 
 
+@contextmanager
+def located(where: str = "", path: str | Path | None = None, kind: type[HocketError] = HocketError) -> Iterator[None]:
+    """Say of an error in what is read or written where that is: a file, a line or a key, which may end in a dot."""
+    try:
+        yield
+    except kind as error:
+        raise FormatError(str(error), path=path, where=where.rstrip(".") or None) from None
+
+
 def printable(text: str, longest: int = 200) -> str:
     """Show a text from a file or a user on one line, without control characters and not too long."""
     if len(text) > longest:
         text = f"{text[: longest // 2]}…{text[-(longest // 2) :]}"
-    return text if text.isprintable() else "".join(c if _is_seen(c) else repr(c)[1:-1] for c in text)
+    if text.isprintable():
+        return text
+    # What is seen is left, with the blanks of all scripts, and what joins their letters.
+    is_seen = (c.isprintable() or c in JOINERS or unicodedata.category(c) == "Zs" for c in text)
+    return "".join(c if seen else repr(c)[1:-1] for c, seen in zip(text, is_seen, strict=True))
 
 
 def cut_names(text: str) -> str:
@@ -108,11 +121,6 @@ def cut_names(text: str) -> str:
     if len(text) <= LONGEST_NAME_SHOWN:
         return text
     return LONG_NAME.sub(lambda name: printable(name[0], LONGEST_NAME_SHOWN), text)
-
-
-def _is_seen(character: str) -> bool:
-    """Say whether a character is seen, is a blank of some script, or joins letters of some script."""
-    return character.isprintable() or character in JOINERS or unicodedata.category(character) == "Zs"
 
 
 def shown(value: object, longest: int = 60) -> str:
@@ -140,6 +148,15 @@ def shown_count(number: int) -> str:
     ('12,500', '2^62')
     """
     return f"{number:,}" if number < 10**15 else f"2^{math.log2(number):.0f}"
+
+
+def counted(number: int, thing: str) -> str:
+    """Write how many of a thing there are.
+
+    >>> counted(1, "run"), counted(2_000, "run")
+    ('1 run', '2,000 runs')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def known_names(name: str, known: Iterable[str]) -> str:

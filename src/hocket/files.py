@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import BinaryIO
 
 from hocket.errors import FormatError
-from hocket.texts import MARK
 
 try:
     import fcntl
@@ -44,19 +45,15 @@ def exists(path: Path) -> bool:
 
 def listed(folder: Path, pattern: str) -> list[Path]:
     """List the files in a folder whose names fit a pattern, in order; there are none where there is no folder."""
-    try:
+    with _telling(folder, "read"):  # it may have a name that nothing can have, or nobody may look into it
         return sorted(folder.glob(pattern))
-    except (OSError, ValueError) as error:  # a name that nothing can have, or a folder that nobody may look into
-        raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=folder) from None
 
 
 def open_regular(path: Path, flags: int = 0) -> BinaryIO:
     """Open a file to read its bytes; a device or a pipe, which may never end or never answer, is refused."""
-    try:
+    with _telling(path, "read"):
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | flags)
         file = os.fdopen(handle, "rb")
-    except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
-        raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         file.close()
         raise FormatError("cannot be read: it is a device or a pipe, and not a file", path=path)
@@ -70,11 +67,8 @@ def read_text(path: Path, limit: int) -> str:
 
 def read_exactly(path: Path, limit: int) -> str:
     """Read a text file of at most `limit` bytes in UTF-8, with its byte order mark if it has one."""
-    try:
-        with open_regular(path) as file:
-            data = file.read(limit + 1)
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
+    with open_regular(path) as file, _telling(path, "read"):
+        data = file.read(limit + 1)
     if len(data) > limit:
         raise FormatError(f"must be at most {limit // MEGABYTE:,} MB in this format", path=path)
     try:
@@ -200,12 +194,12 @@ class GrowingFile:
 
 
 @contextmanager
-def _telling(path: Path) -> Iterator[None]:
-    """Say which file cannot be written."""
+def _telling(path: Path, done: str = "written") -> Iterator[None]:
+    """Say which file cannot be written, read or made; a path with a NUL is a ValueError."""
     try:
         yield
     except (OSError, ValueError) as error:
-        raise FormatError(f"cannot be written: {getattr(error, 'strerror', None) or error}", path=path) from None
+        raise FormatError(f"cannot be {done}: {getattr(error, 'strerror', None) or error}", path=path) from None
 
 
 def _mode_of(path: Path) -> int | None:
@@ -293,10 +287,8 @@ def _lock(file: BinaryIO, latest: float) -> bool:
 
 def make_folder(folder: Path) -> Path:
     """Make a folder and those around it, where they are not there yet."""
-    try:
+    with _telling(folder, "made"):
         folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        raise FormatError(f"cannot be made: {getattr(error, 'strerror', None) or error}", path=folder) from None
     return folder
 
 
@@ -309,3 +301,58 @@ def user_folder(variable: str, *usual: str) -> Path:
     folder = (Path(home) if home else Path.home().joinpath(*usual)) / "hocket"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
+
+
+# What an edit of a text keeps: its byte order mark and its line ends.
+
+MARK = "\ufeff"  # that some editors put before everything else
+END = re.compile(r"(\r\n|\n)")  # of a line: of Windows, or plain
+MOST_COMPARED = 4_000_000  # pairs of lines; in longer texts, lines are told apart by where they stand
+
+
+def plain(text: str) -> str:
+    """Take the byte order mark away, and let all lines end alike.
+
+    >>> plain("\\ufeffa\\r\\nb\\n")
+    'a\\nb\\n'
+    """
+    return END.sub("\n", text.removeprefix(MARK))
+
+
+def in_form_of(text: str, before: str) -> str:
+    """Give a plain text the form of what it was made from: lines that were there end as they did, new ones as most do.
+
+    >>> in_form_of("a\\nnew\\nb\\n", "\\ufeffa\\r\\nb\\r\\n")
+    '\\ufeffa\\r\\nnew\\r\\nb\\r\\n'
+    """
+    mark = MARK if before.startswith(MARK) else ""
+    pieces = END.split(before.removeprefix(MARK))
+    old, ends = pieces[::2], pieces[1::2]
+    usual = Counter(ends).most_common(1)[0][0] if ends else "\n"
+    new = text.split("\n")
+    if len({*ends}) <= 1:
+        return mark + usual.join(new)
+    kept = {place: ends[origin] for place, origin in _origins(old, new).items() if origin < len(ends)}
+    *others, last = new
+    return mark + "".join(line + kept.get(place, usual) for place, line in enumerate(others)) + last
+
+
+def _origins(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
+    """Find the lines of a text that were there before, and where."""
+    begin = _count_same(old, new)
+    end = _count_same(old[begin:][::-1], new[begin:][::-1])
+    middle, changed = old[begin : len(old) - end], new[begin : len(new) - end]
+    same = {place: place for place in range(begin)}
+    same |= {len(new) - 1 - place: len(old) - 1 - place for place in range(end)}
+    if len(middle) * len(changed) > MOST_COMPARED:
+        return same | {begin + place: begin + place for place in range(min(len(middle), len(changed)))}
+    from difflib import SequenceMatcher  # only where the lines of a text end differently
+
+    for block in SequenceMatcher(None, middle, changed, autojunk=False).get_matching_blocks():
+        same |= {begin + block.b + place: begin + block.a + place for place in range(block.size)}
+    return same
+
+
+def _count_same(one: Sequence[str], other: Sequence[str]) -> int:
+    """Count the lines at the beginning that are the same."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

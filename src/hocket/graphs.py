@@ -119,9 +119,7 @@ def distances_from(roots: Iterable[Node], successors: Callable[[Node], Iterable[
     return distance
 
 
-def flood(
-    nodes: int, roots: NDArray[np.integer], following: Callable[[NDArray[np.integer]], NDArray[np.integer]]
-) -> Flags:
+def flood(nodes: int, roots: Numbers, following: Callable[[Numbers], Numbers]) -> Flags:
     """Flag what can be reached from some of so many nodes, whole levels at a time; `following` lists their successors.
 
     >>> flood(4, np.array([1]), lambda front: np.minimum(front + 1, 3)).tolist()
@@ -239,7 +237,7 @@ def _merge(graph: Graph, hidden: Flags) -> tuple[Ints, list[Ints]]:
         left, right = keeper[clash], np.flatnonzero(clash)
         if len(left) * NARROW < len(kept):
             work = zip(target[left].tolist(), target[right].tolist(), left.tolist(), right.tolist(), strict=True)
-            proof = _close(count, source.tolist(), label.tolist(), target.tolist(), list(work))
+            proof = _close(count, source.tolist(), label.tolist(), target.tolist(), list(work), [])
             merges.append(edge[np.array([row[2:] for row in proof.forest], np.intp).reshape(-1, 2).T])
             return proof.classes[classes], merges
         merged, count, made = _components(count, target[left], target[right])
@@ -284,6 +282,9 @@ def _one_per_key(key: NDArray[np.int64], keys: int) -> tuple[NDArray[np.intp], N
     return np.flatnonzero(keeper == positions), keeper
 
 
+Merge = tuple[int, int, int, int]  # (a, b, left, right)
+
+
 class Proof(NamedTuple):
     """Classes, and the merges that made them: a forest with one edge (a, b) for each merge.
 
@@ -292,7 +293,7 @@ class Proof(NamedTuple):
     """
 
     classes: Ints  # [nodes]
-    forest: list[tuple[int, int, int, int]]  # (a, b, left, right), in the order in which they were made
+    forest: list[Merge]  # in the order in which they were made
 
 
 def prove_congruence(graph: Graph, hidden: Flags) -> Proof:
@@ -313,19 +314,14 @@ def _close_by_edge(graph: Graph, hidden: Flags) -> Proof:
 
 
 def _close(
-    nodes: int,
-    source: list[int],
-    label: list[int],
-    target: list[int],
-    merging: list[tuple[int, int, int, int]],
-    hidden: list[bool] | None = None,
+    nodes: int, source: list[int], label: list[int], target: list[int], merging: list[Merge], hidden: list[bool]
 ) -> Proof:
     root = list(range(nodes))
     edges: list[dict[int, int]] = [{} for _ in range(nodes)]  # of each root: label -> a visible edge of its class
     for edge, (start, name) in enumerate(zip(source, label, strict=True)):
-        if hidden is None or not hidden[edge]:
+        if not hidden or not hidden[edge]:
             edges[start][name] = edge
-    forest: list[tuple[int, int, int, int]] = []
+    forest: list[Merge] = []
     work = deque(merging)  # first in, first out: proofs stay short
     while work:
         left, right, because, and_because = work.popleft()
@@ -346,18 +342,13 @@ def _close(
             if other != edge:
                 work.append((target[other], target[edge], other, edge))
         edges[b] = {}
-    return Proof(_number_classes(root), forest)
-
-
-def _number_classes(root: list[int]) -> Ints:
     number: dict[int, int] = {}
     classes = []
-    for node in range(len(root)):
-        top = node
+    for top in range(nodes):
         while root[top] != top:
             root[top] = top = root[root[top]]
         classes.append(number.setdefault(top, len(number)))
-    return np.array(classes, np.int32)
+    return Proof(np.array(classes, np.int32), forest)
 
 
 def hidden_path(both: Graph, hidden: Flags, start: int, goals: Flags) -> tuple[int, list[int]] | None:

@@ -15,6 +15,8 @@ from typing import NamedTuple
 NODE, CLAUSE = 500, 10  # effort for a node of the search tree, and for a clause that is looked at in it
 STUBBORN = 5  # nodes after which guesses are tried out
 
+Test = Callable[[int], bool]  # of a set
+
 
 class Effort:
     """How much work may still be done: counted, not timed, so that an answer is the same on every machine."""
@@ -38,11 +40,7 @@ class Cheapest(NamedTuple):
 
 
 def find_cheapest(
-    passes: Callable[[int], bool],
-    explain: Callable[[int], int],
-    prices: Mapping[int, int],
-    effort: Effort,
-    guesses: Iterable[int] = (),
+    passes: Test, explain: Callable[[int], int], prices: Mapping[int, int], effort: Effort, guesses: Iterable[int] = ()
 ) -> Cheapest:
     """Find a cheapest set of priced elements that passes a test, by branch and bound.
 
@@ -125,13 +123,7 @@ class _Ascent:
 
 
 class _Search:
-    def __init__(
-        self,
-        passes: Callable[[int], bool],
-        explain: Callable[[int], int],
-        prices: Mapping[int, int],
-        effort: Effort,
-    ) -> None:
+    def __init__(self, passes: Test, explain: Callable[[int], int], prices: Mapping[int, int], effort: Effort) -> None:
         self.passes, self.explain, self.prices, self.effort = passes, explain, prices, effort
         self.everything = as_set(prices)
         self.clauses: list[int] = []
@@ -153,16 +145,13 @@ class _Search:
             node = heappop(waiting)
             opened += 1
             if opened == STUBBORN:
-                self.try_out(guesses)
+                for guess in guesses:
+                    if not self.effort.is_spent and self.passes(guess):
+                        self.reduce(guess)
             branch = 1 << node.element
             self.examine(waiting, node._replace(depth=node.depth - 1, outside=node.outside | branch))
             self.examine(waiting, node._replace(depth=node.depth - 1, inside=node.inside | branch))
         return Cheapest(self.best, self.best_price)
-
-    def try_out(self, guesses: Iterable[int]) -> None:
-        for guess in guesses:
-            if not self.effort.is_spent and self.passes(guess):
-                self.reduce(guess)
 
     def examine(self, waiting: list[_Node], node: _Node) -> None:
         """Bound what a node can promise, look for a good set in it, and let it wait if it may hold a better one."""

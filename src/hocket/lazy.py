@@ -1,4 +1,4 @@
-"""Public names that are loaded when they are first used, so that an import costs next to nothing.
+"""Public names that are loaded when they are first used, so that an import costs next to nothing; and old names.
 
 A public module has a stub beside it, which is all that type checkers read of it. Python reads the same stub: a line
 `from hocket.task.task import Task as Task` says that `Task` is public, and where it lives. A line `old = new`, or
@@ -14,15 +14,16 @@ from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
 from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 EXTRAS = {  # what is not always installed, and what installs it
     "array_api_compat": "gym", "gymnasium": "gym", "pettingzoo": "gym",
     "pysat": "infer", "stable_baselines3": "deep", "torch": "deep",
 }  # fmt: skip
 
-
 Made = TypeVar("Made", bound=Callable[..., Any])
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 class Lazy:
@@ -53,7 +54,13 @@ def public_names(module: str, file: str) -> tuple[Callable[[str], object], Calla
             return getattr(import_module(home), new)
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = _load(homes[name], name, f"{module}.{name}")
+        try:
+            value = import_module(f"hocket.{name}") if homes[name] == "hocket" else Lazy(homes[name], name).load()
+        except ModuleNotFoundError as error:
+            if (extra := EXTRAS.get(str(error.name))) is None:
+                raise
+            hint = f"{module}.{name} needs {error.name}, of the extra {extra}: in a clone, pip install '.[{extra}]'"
+            raise ModuleNotFoundError(hint, name=error.name) from None
         if isinstance(value, FunctionType):
             value = explain_kinds(value)
             value.__module__, value.__qualname__ = module, name  # where pickle looks for it
@@ -63,11 +70,8 @@ def public_names(module: str, file: str) -> tuple[Callable[[str], object], Calla
         register_with_gymnasium()
         return value
 
-    def list_names() -> list[str]:
-        return sorted({*vars(sys.modules[module]), *homes})
-
     register_with_gymnasium()
-    return load, list_names, sorted(homes)
+    return load, lambda: sorted({*vars(sys.modules[module]), *homes}), sorted(homes)
 
 
 def explain_kinds(made: Made) -> Made:
@@ -106,21 +110,48 @@ def read_stub(path: str) -> tuple[dict[str, str], dict[str, str]]:
     return homes, {ast.unparse(line.targets[0]): ast.unparse(line.value) for line in aliases}
 
 
+def show_in_notebook(value: object, form: str) -> str | None:
+    """Show a value as `svg` or `html`; None where there is too much to show, and notebooks take its text.
+
+    The module that draws a value needs the value, so it is loaded when a notebook asks for it, and not before.
+    """
+    text: str | None = import_module("hocket.report.notebook").show(value, form)
+    return text
+
+
 def register_with_gymnasium() -> None:
     """Register environments with Gymnasium where that is loaded; for others it is not worth loading it."""
     if "gymnasium" in sys.modules:
         import_module("hocket.adapters")
 
 
-def _load(home: str, name: str, public: str) -> object:
-    """Load a name from the module where it lives, or a module from its package; say which extra is missing."""
-    try:
-        if home == "hocket":
-            return import_module(f"hocket.{name}")
-        value: object = getattr(import_module(home), name)
-    except ModuleNotFoundError as error:
-        if (extra := EXTRAS.get(str(error.name))) is None:
-            raise
-        hint = f"{public} needs {error.name}, of the extra {extra}: in a clone, pip install '.[{extra}]'"
-        raise ModuleNotFoundError(hint, name=error.name) from None
-    return value
+# Old names of arguments.
+
+
+def warn_deprecated(message: str) -> None:
+    """Warn of an old name, at the line outside of hocket that uses it."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "hocket":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, DeprecationWarning, stacklevel=level)
+
+
+def renamed_arguments(**names: str) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+    """Let a function take arguments by their old names: old=new."""
+
+    def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        @wraps(function)
+        def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            for old in names.keys() & kwargs.keys():
+                name, new = function.__name__, names[old]
+                if new in kwargs:
+                    from hocket.errors import SettingsError
+
+                    raise SettingsError(f"{name} takes {new}, or {old}, which is its old name; got both")
+                warn_deprecated(f"{name}({old}=) is deprecated: use {name}({new}=)")
+                kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate

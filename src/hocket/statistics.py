@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hocket.arguments import Numbers, numbers, whole
 from hocket.errors import SettingsError
-from hocket.inputs import Axes, Numbers, last_axes, numbers, whole
 
 Counts = NDArray[np.int64]
 
@@ -72,13 +72,13 @@ def trailing_mean(values: ArrayLike, window: int) -> Numbers:  # [.., T] -> [..,
     return np.concatenate([head, tail], axis=-1)
 
 
-def quartiles(values: ArrayLike, axis: int = 0) -> Quartiles:  # [seeds, T] -> [T] each
-    """Find the quartiles along an axis, between two values by linear interpolation.
+def quartiles(values: ArrayLike) -> Quartiles:  # [seeds, T] -> [T] each
+    """Find the quartiles along the first axis, between two values by linear interpolation.
 
     >>> [curve.tolist() for curve in quartiles([[1, 30], [2, 10], [4, 20]])]
     [[1.5, 15.0], [2.0, 20.0], [3.0, 25.0]]
     """
-    return Quartiles(*np.percentile(last_axes(numbers(values, "values"), axis), (25, 50, 75), axis=-1))
+    return Quartiles(*np.percentile(numbers(values, "values"), (25, 50, 75), axis=0))
 
 
 def trailing_median(values: ArrayLike, window: int) -> Numbers:  # [.., T, K] -> [.., T]
@@ -230,24 +230,21 @@ def mean_interval(values: ArrayLike) -> Interval:  # [n]
     return Interval(float(row.mean()), float(row.mean()) - spread, float(row.mean()) + spread)
 
 
-@overload
-def interquartile_mean(values: ArrayLike, *, axis: None = None) -> float: ...
-@overload
-def interquartile_mean(values: ArrayLike, *, axis: Axes) -> Numbers: ...
-def interquartile_mean(values: ArrayLike, *, axis: Axes | None = None) -> float | Numbers:
+def interquartile_mean(values: ArrayLike) -> float:
     """Average the middle half: what is left of n values without the n // 4 smallest and the n // 4 largest.
 
-    Without an axis, all values count alike, as Agarwal et al. have it (*Deep RL at the edge of the statistical
-    precipice*, NeurIPS 2021).
+    All values count alike (Agarwal et al., *Deep RL at the edge of the statistical precipice*, NeurIPS 2021).
 
     >>> interquartile_mean([0, 1, 2, 3, 1000])
     2.0
     """
-    scores = numbers(values, "values")
-    line = np.sort(last_axes(scores, tuple(range(scores.ndim)) if axis is None else axis), axis=-1)
-    cut = line.shape[-1] // 4
+    return float(_middle_means(numbers(values, "values").ravel()))
+
+
+def _middle_means(values: Numbers) -> Numbers:  # [.., N] -> [..]
+    line, cut = np.sort(values, axis=-1), values.shape[-1] // 4
     means: Numbers = line[..., cut : line.shape[-1] - cut].mean(axis=-1)
-    return float(means) if axis is None else means
+    return means
 
 
 def interquartile_interval(scores: ArrayLike, *, resamples: int = 2_000, seed: int = 0) -> Interval:  # [runs]
@@ -272,7 +269,7 @@ def interquartile_interval(scores: ArrayLike, *, resamples: int = 2_000, seed: i
     half = float(stdtrit(kept - 1, 0.975)) * error
     most = max(1, BLOCK // runs)
     blocks = (generator.integers(runs, size=(min(most, count - done), runs)) for done in range(0, count, most))
-    resampled = np.concatenate([interquartile_mean(line[drawn], axis=1) for drawn in blocks])
+    resampled = np.concatenate([_middle_means(line[drawn]) for drawn in blocks])
     low, high = np.percentile(resampled, (2.5, 97.5)).tolist()
     low, high = min(low, value - half), max(high, value + half)
     return Interval(value, max(low, 0.0) if line[0] >= 0 else low, high)  # no number of steps is below 0

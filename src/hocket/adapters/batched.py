@@ -26,8 +26,8 @@ from hocket.adapters.batched_tables import (
     tabulate,
     team_lookup,
 )
+from hocket.arguments import whole
 from hocket.errors import AssignmentError, SettingsError, known_names, shown
-from hocket.inputs import whole
 from hocket.machine.decomposition import Decomposition
 from hocket.task.catalogue import as_task
 from hocket.task.gates import closed_cells

@@ -17,10 +17,10 @@ from gymnasium.utils import seeding
 from numpy.typing import NDArray
 
 from hocket.adapters.observations import Counterfactuals, Memo, Observation, ObservationEncoder, tell_events
-from hocket.deprecation import renamed_arguments
+from hocket.arguments import whole
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import SettingsError, TaskError, require_known, shown
-from hocket.inputs import whole
+from hocket.lazy import renamed_arguments
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, slip_draw, start_draw, stream_key, sync_draw
 from hocket.task.catalogue import as_task

@@ -13,8 +13,8 @@ from hocket.adapters.observations import Observation
 from hocket.adapters.team import TeamEnv, team_env
 from hocket.adapters.world_steps import TEAMS
 from hocket.adapters.wrap_team import WrappedTeam
+from hocket.arguments import whole
 from hocket.errors import SettingsError, require_known
-from hocket.inputs import whole
 from hocket.learn.actors import TeamActors
 from hocket.learn.catalogue import find_learner
 from hocket.learn.policies import Policy

@@ -15,10 +15,10 @@ from pettingzoo import ParallelEnv
 
 from hocket.adapters.individual import DRAWN_AHEAD, EPISODE_STEPS, Info, NumberedEpisodes, check_action
 from hocket.adapters.observations import Memo, Observation, ObservationEncoder, tell_events
-from hocket.deprecation import renamed_arguments
+from hocket.arguments import whole
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import TaskError
-from hocket.inputs import whole
+from hocket.lazy import renamed_arguments
 from hocket.random import MASK, TEAM, slip_draw, stream_key, threshold
 from hocket.task.bodies import hold_apart
 from hocket.task.catalogue import as_task

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from hocket.adapters.individual import EPISODE_STEPS, Info
 from hocket.adapters.observations import KINDS, Observation, ObservationEncoder
 from hocket.adapters.vector import Bools, CopiesEnv
-from hocket.deprecation import renamed_arguments
+from hocket.arguments import whole
 from hocket.errors import require_known
-from hocket.inputs import whole
+from hocket.lazy import renamed_arguments
 from hocket.learn.episodes import make_teams, require_settled, team_tables
 from hocket.learn.kernels.teams import Clock, Earned, begin_teams, step_teams
 from hocket.task.catalogue import as_task

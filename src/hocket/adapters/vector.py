@@ -24,9 +24,9 @@ from hocket.adapters.individual import (
     individual_model,
 )
 from hocket.adapters.observations import Observation, ObservationEncoder
-from hocket.deprecation import renamed_arguments
+from hocket.arguments import whole
 from hocket.errors import SettingsError, TaskError
-from hocket.inputs import whole
+from hocket.lazy import renamed_arguments
 from hocket.random import INDIVIDUAL, MASK, slip_draw, start_draw, stream_key, sync_draw
 from hocket.task.catalogue import as_task
 from hocket.task.episode import SYNC_PROBABILITY

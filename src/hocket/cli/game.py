@@ -14,12 +14,12 @@ from hocket.cli.terminal import aligned
 from hocket.draw.scene import Moment, listed
 from hocket.draw.task_scene import scene_of
 from hocket.draw.text import CELL, TextMap, clip
+from hocket.errors import counted
 from hocket.graphs import Flags
 from hocket.machine.completion import leavable
 from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.settling import check_labelling
 from hocket.task.task import Task
-from hocket.texts import counted
 
 GAP, NARROWEST_PANEL = 3, 44  # columns: between the map and what stands beside it, and of the latter
 LEGEND_LINES, SHOWN_AGENTS, SHOWN_EVENTS = 3, 10, 5

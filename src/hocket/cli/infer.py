@@ -16,7 +16,7 @@ from hocket.cli.options import Flag, Json, MaybeNumber, MaybePath, MaybeText, Nu
 from hocket.cli.study import RunOptions
 from hocket.cli.subject import LARGEST_COMPOSITION
 from hocket.cli.terminal import SHOWN_AGENTS, make_console, print_json, print_rest
-from hocket.errors import AssignmentError, HocketError, SettingsError
+from hocket.errors import AssignmentError, HocketError, SettingsError, counted
 from hocket.exploration.explore import STEPS, Explored, explore, with_learnt_machine
 from hocket.files import make_folder, write_whole
 from hocket.inference.ask import TRIALS, Answer, Trial, ask
@@ -28,7 +28,6 @@ from hocket.machine.formats.schema import Design
 from hocket.runtime.run_logs import read_log
 from hocket.task.catalogue import load_task, save_task
 from hocket.task.task import Task
-from hocket.texts import counted
 
 SHOWN_UNTRIED = 10  # combinations of agent, state and event
 OBSERVED_WORDS = {"all": "refusals are seen", "reward": "rewards only", "effective": "accepted events only"}

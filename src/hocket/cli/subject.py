@@ -11,14 +11,13 @@ from tyro.conf import Positional
 
 from hocket.cli.options import MaybeText, Words, flat, items, names, option
 from hocket.documents import Document
-from hocket.errors import AssignmentError
+from hocket.errors import AssignmentError, counted
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Control, Knows
 from hocket.machine.formats.schema import LANGUAGES, Design, design_from
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.catalogue import load
 from hocket.task.task import Task
-from hocket.texts import counted
 
 if TYPE_CHECKING:
     from hocket.machine.formulas.build import Reading

@@ -11,10 +11,9 @@ from tyro.conf import Positional
 
 from hocket.cli.options import Json, option
 from hocket.cli.terminal import make_console, print_entries, print_json
-from hocket.errors import FormatError, printable
+from hocket.errors import FormatError, counted, printable
 from hocket.files import exists, write_whole
 from hocket.task.catalogue import known_tasks, load_task, save_task, source_of
-from hocket.texts import counted
 
 
 @dataclass(frozen=True)

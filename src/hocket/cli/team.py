@@ -14,8 +14,7 @@ from tyro.conf import Positional
 from hocket.cli.interrupt import stopping
 from hocket.cli.options import Flag, Json, MaybeText, NamedTask, Number, names, option
 from hocket.cli.terminal import live_display, make_console, print_json, print_written
-from hocket.errors import SettingsError
-from hocket.texts import counted
+from hocket.errors import SettingsError, counted
 
 FAULTS = "loss,duplication,reordering,delay,partition,kill,freeze"
 

@@ -16,8 +16,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from hocket.errors import printable
-from hocket.texts import counted
+from hocket.errors import counted, printable
 
 SHOWN_AGENTS = 40  # rows of a table of agents, and machines shown
 GAP, NARROWEST_COLUMN = 2, 8  # characters: between columns, and of one that wraps

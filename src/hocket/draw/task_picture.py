@@ -27,11 +27,11 @@ from hocket.draw.graphviz import (
 from hocket.draw.palette import FLOOR, WALL, WHITE
 from hocket.draw.scene import Area, Scene, listed
 from hocket.draw.task_scene import scene_of
+from hocket.errors import counted
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.catalogue import as_task
 from hocket.task.task import Task
-from hocket.texts import counted
 
 MOST_AGENTS, FEW_AGENTS = 12, 6  # of more agents than that, only a few are named
 MOST_STATES, MOST_TRANSITIONS = 50, 200  # of a machine beside a map: a larger one would dwarf it

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 
+from hocket.arguments import whole
 from hocket.errors import TaskError
 from hocket.inference.ask import TRIALS, Answer, Inquiry, Purpose
 from hocket.inference.encoding import LocalMachine
 from hocket.inference.infer import Inferred, UnexplainedError, as_reward_machine
 from hocket.inference.logs import Attempt, Episode, Log
 from hocket.inference.rivals import Tracker
-from hocket.inputs import whole
 from hocket.machine.composition import compose
 from hocket.task.catalogue import as_task
 from hocket.task.episode import TeamEpisode

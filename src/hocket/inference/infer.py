@@ -8,13 +8,13 @@ from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
+from hocket.arguments import whole
 from hocket.errors import AssignmentError, shown
 from hocket.inference.encoding import LocalMachine, is_done, refusing, step
 from hocket.inference.facts import ROOT, Facts, Unexplained, cheapest_event_sets, facts_of
 from hocket.inference.logs import Attempt, Episode, Log, LogError
 from hocket.inference.rivals import ANYTHING, Question, RivalSearch, World, untried
 from hocket.inference.smallest import AttemptSearch, Smallest, TreeSearch
-from hocket.inputs import whole
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
 from hocket.machine.formats.schema import machine_to

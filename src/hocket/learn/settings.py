@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from hocket.deprecation import warn_deprecated
 from hocket.errors import SettingsError, shown
+from hocket.lazy import warn_deprecated
 
 DEFAULT_LEARNER = "sweep"
 DEVICES = ("cpu", "cuda")  # where runs train: on the processor, or on a graphics processor

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hocket.arguments import whole
 from hocket.graphs import flood
-from hocket.inputs import whole
 from hocket.learn.moves import list_moves
 from hocket.learn.world import Ints, WorldModel, number_kept
 from hocket.random import TRAINING, slip_draw, stream_key, threshold

@@ -14,11 +14,11 @@ from threading import Event
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, cast
 
+from hocket.arguments import whole
 from hocket.background import gather
 from hocket.capacity import require_memory
-from hocket.deprecation import warn_deprecated
 from hocket.errors import SettingsError, shown
-from hocket.inputs import whole
+from hocket.lazy import warn_deprecated
 from hocket.learn.batches import AnyStop, Batch, Pace, Report, StopSignal, make_run, train_in_pieces
 from hocket.learn.catalogue import (
     LEARNERS,

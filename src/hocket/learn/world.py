@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from hocket.errors import FormatError, SettingsError
 from hocket.files import listed, write_whole
+from hocket.lazy import show_in_notebook
 from hocket.learn.archives import open_archive, pack_arrays, read_about, read_array
 from hocket.learn.learner import Block
 from hocket.learn.moves import MoveTable
-from hocket.notebook_hook import shown
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS, MOST_CELLS, OUTCOMES, slipped_actions
 from hocket.task.settling import describe_cell
@@ -153,7 +153,7 @@ class WorldModel:
         return f"<WorldModel of {len(self.end):,} cells: {len(self.move):,} moves tried in {self.steps:,} steps>"
 
     def _repr_svg_(self) -> str | None:
-        return shown(self, "svg")
+        return show_in_notebook(self, "svg")
 
 
 class PlanningBlock(Block, Protocol):

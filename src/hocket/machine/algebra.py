@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -172,6 +172,9 @@ class Projection:
             rule = "hidden events must earn nothing, and merged transitions the same"
             raise MachineError(f"the reward of {event!r} in {state!r} is lost in this projection: {rule}")
         return rewards
+
+
+Views = Mapping[str, Projection]  # of agents
 
 
 def _compose_origin(machine: RewardMachine, classes: Ints) -> Origin:

@@ -3,6 +3,12 @@
 Decomposability is monotone: adding an event to a local event set preserves it. So an assignment that fails is a clause:
 of the pairs (agent, event) that it lacks, at least one must be added. What is searched is the cheapest set of pairs
 that hits all such clauses; see `hocket.hitting_set`.
+
+A failure is an event in a state where the team machine forbids it, a state that is taken for final and is not, or an
+event that happens and that nobody knows. An agent prevents a failure if its own machine forbids it, and a task is
+decomposable if every failure is prevented by some agent. Sets of failures and of pairs (agent, event) are the bits of
+integers. Rewards that are no sum of local ones are a failure of another kind, which no agent prevents alone: the
+equations of each event are solved for the agents that know it.
 """
 
 from __future__ import annotations
@@ -10,20 +16,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from hocket.errors import AssignmentError, InfeasibleError
+from hocket.graphs import SMALL, Flags, Ints
 from hocket.hitting_set import Effort, as_set, elements_of, find_cheapest, take_what_fits
-from hocket.machine.algebra import reachable_part
-from hocket.machine.composition import Composition
+from hocket.machine.algebra import Projection, reachable_part
+from hocket.machine.composition import Composition, Parts, Team, independent_parts, shares
+from hocket.machine.counterexample import confuse, merged_pairs, why_merged
 from hocket.machine.decomposition import Control, Knows, check_control, check_knows, enumerate_states
-from hocket.machine.failures import Failures
-from hocket.machine.names import Names, check_name
+from hocket.machine.names import Known, Names, check_name
 from hocket.machine.reward_machine import RewardMachine
-from hocket.machine.shares import independent_parts, shares
+from hocket.machine.shared_rewards import Decimals, Refutation, refute
 
 Costs = Mapping[tuple[str, str], float]  # (agent, event) -> the cost of the event in the agent's local event set
+Pairs = Iterable[tuple[str, str]]  # (agent, event)
 Pair = tuple[int, int]  # (agent, event), by their positions
 
 DEFAULT_COST = 1.0
@@ -50,6 +59,9 @@ class Assignment(dict[str, Names]):
         return {"add": added, "cost": self.cost, "exact": self.exact, "bound": self.bound}
 
 
+Solve = Callable[..., Assignment]  # a part
+
+
 def repair(
     machine: RewardMachine | Composition,  # of the team
     knows: Knows,  # agent -> its local event set
@@ -74,23 +86,17 @@ def repair(
     {'A1': {'b'}}
     """
     known = check_knows(machine, knows)
-    if (parts := independent_parts(machine)) is not None:
-        solve = partial(repair, effort=effort // len(parts))
-        solution = _by_parts(parts, known, check_control(machine, known, control), cost, forbidden, solve)
-        return Assignment(
-            {agent: names for agent, names in solution.items() if names}, solution.cost, solution.exact, solution.bound
-        )
-    machine = enumerate_states(machine)
-    search = _AssignmentSearch(machine, known, check_control(machine, known, control), cost, forbidden)
-    return search.run(set(search.pairs_of(known)), {}, effort)
+    solution = _solve(repair, machine, known, check_control(machine, known, control), cost, forbidden, effort)
+    missing = {agent: names for agent, names in solution.items() if names}
+    return Assignment(missing, solution.cost, solution.exact, solution.bound)
 
 
 def cheapest_assignment(
-    machine: RewardMachine | Composition,
+    machine: Team,
     agents: Iterable[str],
     control: Control,
     cost: Costs | None = None,
-    forbidden: Iterable[tuple[str, str]] = (),
+    forbidden: Pairs = (),
     effort: int = EFFORT,
 ) -> Assignment:
     """Find the cheapest local event sets under which the task is decomposable, from who controls which event alone.
@@ -102,43 +108,21 @@ def cheapest_assignment(
     nobody = {agent: Names() for agent in everyone}
     if not nobody:
         raise AssignmentError("an assignment needs at least one agent, got none")
+    controllers = check_control(machine, nobody, control)
+    return _solve(cheapest_assignment, machine, nobody, controllers, cost, forbidden, effort)
+
+
+def _solve(
+    solve: Solve, machine: Team, known: Known, control: Known, cost: Costs | None, forbidden: Pairs, effort: int
+) -> Assignment:
+    """Find the cheapest events that are missing in some local event sets: of all parts together, or of each."""
     if (parts := independent_parts(machine)) is not None:
-        solve = partial(cheapest_assignment, effort=effort // len(parts))
-        return _by_parts(parts, nobody, check_control(machine, nobody, control), cost, forbidden, solve)
-    machine = enumerate_states(machine)
-    search = _AssignmentSearch(machine, nobody, check_control(machine, nobody, control), cost, forbidden)
-    return search.run(set(), {agent: [] for agent in everyone}, effort)
-
-
-class _Prices:
-    """Costs in whole numbers, each with a burden that decides between sets of pairs that cost the same."""
-
-    def __init__(self, cost: Mapping[Pair, float], waiting: set[Pair]) -> None:
-        ratios = {pair: value.as_integer_ratio() for pair, value in cost.items()}
-        self.scale = max((divisor for _, divisor in ratios.values()), default=1)  # all are powers of two
-        self.unit = 1 + ODD_BURDEN * len(cost)  # more than all burdens together
-        self.of = {
-            pair: above * (self.scale // below) * self.unit + (BURDEN if pair in waiting else ODD_BURDEN)
-            for pair, (above, below) in ratios.items()
-        }
-
-    def total(self, pairs: Iterable[Pair]) -> int:
-        return sum(self.of[pair] for pair in pairs)
-
-    def cost(self, price: int) -> float:
-        return price // self.unit / self.scale
-
-    def cost_the_same(self, one: int, other: int) -> bool:
-        return one // self.unit == other // self.unit
+        return _by_parts(parts, known, control, cost, forbidden, partial(solve, effort=effort // len(parts)))
+    return _AssignmentSearch(enumerate_states(machine), known, control, cost, forbidden).run(known, effort)
 
 
 def _by_parts(
-    parts: Mapping[str, RewardMachine],
-    known: Mapping[str, Names],
-    control: Mapping[str, Names],
-    cost: Costs | None,
-    forbidden: Iterable[tuple[str, str]],
-    solve: Callable[..., Assignment],
+    parts: Parts, known: Known, control: Known, cost: Costs | None, forbidden: Pairs, solve: Solve
 ) -> Assignment:
     """Solve independent parts one by one: pairs of different parts have nothing to do with each other.
 
@@ -152,15 +136,12 @@ def _by_parts(
     added: dict[str, list[str]] = {agent: [] for agent in known}
     spent, exact, bounds = [0.0], True, [0.0]
     for name, share in shares(parts, known).items():
-        part = parts[name]
-        controlled = {event: control[event] for event in part.events if event in control}
-        inside = Names([*share, *(agent for agents in controlled.values() for agent in agents)])
-        team = [agent for agent in known if agent in inside] if inside else list(known)[:1]
-        if name in special:
-            team = list(known)
+        controlled = {event: control[event] for event in parts[name].events if event in control}
+        inside = {*share}.union(*controlled.values())
+        team = [agent for agent in known if agent in inside or name in special] or list(known)[:1]
         prices = {pair: value for pair, value in special.get(name, {}).items() if not math.isinf(value)}
         barred = [pair for pair, value in special.get(name, {}).items() if math.isinf(value)]
-        solved = solve(part, {agent: share.get(agent, ()) for agent in team}, controlled, prices, barred)
+        solved = solve(parts[name], {agent: share.get(agent, ()) for agent in team}, controlled, prices, barred)
         for agent, events in solved.items():
             added[agent] += events
         spent.append(solved.cost)
@@ -173,12 +154,7 @@ class _AssignmentSearch:
     """What is asked for, in numbers."""
 
     def __init__(
-        self,
-        machine: RewardMachine,
-        known: Mapping[str, Names],
-        control: Mapping[str, Names],
-        cost: Costs | None,
-        forbidden: Iterable[tuple[str, str]],
+        self, machine: RewardMachine, known: Known, control: Known, cost: Costs | None, forbidden: Pairs
     ) -> None:
         self.machine = reachable_part(machine)
         self.agents, self.events = tuple(known), tuple(machine.events)
@@ -187,16 +163,22 @@ class _AssignmentSearch:
         self.control = set(self.pairs_of({a: [e for e, agents in control.items() if a in agents] for a in known}))
         controlled = {event for _, event in self.control}
         waiting = self.waiting(self.control | {pair for pair in self.pairs_of(known) if pair[1] not in controlled})
-        self.prices = _Prices({pair: value for pair, value in self.cost.items() if not math.isinf(value)}, waiting)
+        # Prices are costs in whole numbers, each with a burden that decides between pairs that cost the same.
+        ratios = {pair: value.as_integer_ratio() for pair, value in self.cost.items() if not math.isinf(value)}
+        self.scale = max((divisor for _, divisor in ratios.values()), default=1)  # all are powers of two
+        self.unit = 1 + ODD_BURDEN * len(ratios)  # more than all burdens together
+        self.prices = {
+            pair: above * (self.scale // below) * self.unit + (BURDEN if pair in waiting else ODD_BURDEN)
+            for pair, (above, below) in ratios.items()
+        }
 
     def check_costs(self, cost: Costs | None, forbidden: Iterable[tuple[str, str]]) -> dict[Pair, float]:
         """Give every pair its cost; what is forbidden costs infinitely much."""
         table = {(a, e): DEFAULT_COST for a in range(len(self.agents)) for e in range(len(self.events))}
         given: list[tuple[tuple[str, str], float]] = list((cost or {}).items())
         for key, value in given + [(key, math.inf) for key in forbidden]:
-            if not (
-                isinstance(key, tuple) and len(key) == 2 and key[0] in self.place and key[1] in self.machine.events
-            ):
+            is_pair = isinstance(key, tuple) and len(key) == 2
+            if not is_pair or key[0] not in self.place or key[1] not in self.machine.events:
                 raise AssignmentError(f"costs and forbidden pairs must be pairs (agent, event) that exist, got {key!r}")
             if not isinstance(value, int | float | np.number) or not (0 <= value <= DEAREST or value == math.inf):
                 raise AssignmentError(f"the cost of {key!r} must be a number from 0 to {DEAREST:g}, got {value!r:.60}")
@@ -219,16 +201,20 @@ class _AssignmentSearch:
     def pairs_of(self, known: Mapping[str, Iterable[str]]) -> Iterable[Pair]:
         return ((self.place.index(a), self.machine.events.index(e)) for a, events in known.items() for e in events)
 
-    def run(self, already: set[Pair], events: dict[str, list[str]], effort: int) -> Assignment:
-        """Add the cheapest pairs to what is known already, and put their names into `events`."""
+    def run(self, known: Mapping[str, Names], effort: int) -> Assignment:
+        """Find the cheapest pairs to add to what is known already."""
+        already = set(self.pairs_of(known))
         forced = self.control - already
-        self.refuse_forbidden(forced)
+        for agent, event in sorted(forced):
+            if math.isinf(self.cost[agent, event]):
+                why = f"{self.agents[agent]} must know {self.events[event]}, which it controls or waits for at a gate"
+                raise InfeasibleError(f"{why}, but that is forbidden")
         failures = Failures(self.machine, len(self.agents), Effort(effort))
         base = as_set(failures.pair(*pair) for pair in already | forced)
         can_happen = set(self.machine.graph.label.tolist())
         useful = {
             failures.pair(*pair): price
-            for pair, price in self.prices.of.items()
+            for pair, price in self.prices.items()
             if pair[1] in can_happen and pair not in already and pair not in forced
         }
         if not failures.are_prevented(base | as_set(useful)):
@@ -240,27 +226,163 @@ class _AssignmentSearch:
             failures.effort,
             guesses=failures.split(as_set(useful)),  # often it is best that one agent learns of nearly everything
         )
-        added = forced | {failures.agent_and_event(number) for number in elements_of(solution.chosen)}
+        added = forced | {divmod(number, failures.width) for number in elements_of(solution.chosen)}
+        events: dict[str, list[str]] = {agent: [] for agent in self.agents}
         for agent, event in sorted(added):
-            events.setdefault(self.agents[agent], []).append(self.events[event])
-        price, bound = self.prices.total(added), self.prices.total(forced) + solution.bound
-        exact = self.prices.cost_the_same(price, bound)
-        return Assignment(events, self.prices.cost(price), exact, self.prices.cost(bound))
-
-    def refuse_forbidden(self, forced: Iterable[Pair]) -> None:
-        for agent, event in sorted(forced):
-            if math.isinf(self.cost[agent, event]):
-                who, what = self.agents[agent], self.events[event]
-                raise InfeasibleError(
-                    f"{who} must know {what}, which it controls or waits for at a gate, but that is forbidden"
-                )
+            events[self.agents[agent]].append(self.events[event])
+        price = sum(map(self.prices.__getitem__, added)) // self.unit
+        bound = (sum(map(self.prices.__getitem__, forced)) + solution.bound) // self.unit
+        return Assignment(events, price / self.scale, price == bound, bound / self.scale)
 
     def impossible(self, failures: Failures, known: int) -> InfeasibleError:
         """Name few forbidden pairs of which one would have to be allowed."""
         forbidden = [failures.pair(*pair) for pair, value in self.cost.items() if math.isinf(value)]
         useless = take_what_fits(forbidden, lambda more: not failures.are_prevented(known | more), 0)
-        missing = map(failures.agent_and_event, elements_of(as_set(forbidden) & ~(known | useless)))
+        missing = (divmod(pair, failures.width) for pair in elements_of(as_set(forbidden) & ~(known | useless)))
         needed = ", ".join(f"{self.agents[agent]}: {self.events[event]}" for agent, event in missing)
-        return InfeasibleError(
-            f"the task is not decomposable unless one of these pairs (agent: event) is allowed: {needed}"
-        )
+        rule = "the task is not decomposable unless one of these pairs (agent: event) is allowed"
+        return InfeasibleError(f"{rule}: {needed}")
+
+
+# Failures.
+
+MOST_KEPT = 250_000_000  # bytes for the failures that were once worked out
+CHECK, PROJECTION = 40, 2_000  # effort, in units of some 50 ns
+PER_TRANSITION = 6  # in small graphs, where numpy does not help
+PER_EQUATION = 60  # and agent that would be paid
+
+
+class _View(NamedTuple):
+    """What an agent makes of the events that it knows."""
+
+    classes: Ints  # [states] of its projection
+    left: int  # the failures that it does not prevent
+
+
+class Failures:
+    """The failures of a machine whose states are all reachable; agents and events are numbers.
+
+    In a set of pairs, each agent has a row of `width` bits, with a bit for each event.
+    """
+
+    def __init__(self, machine: RewardMachine, agents: int, effort: Effort) -> None:
+        self.machine, self.agents, self.effort = machine, agents, effort
+        self.row_bytes = max(1, (len(machine.events) + 7) // 8)
+        self.width = 8 * self.row_bytes
+        self._happens = np.zeros(len(machine.events), np.bool_)
+        self._happens[machine.graph.label] = True
+        self._possible = np.zeros((len(machine.events) + 1, len(machine.states)), np.bool_)  # the last row: completion
+        self._possible[:-1][self._happens] = True  # whoever knows an event that happens nowhere never accepts it
+        self._possible[machine.graph.label, machine.graph.source] = False
+        self._possible[-1] = ~machine.is_final
+        self._unknown = (self._possible.size + 7) // 8  # bytes before the failures that are events nobody knows
+        self._kept: dict[bytes, _View] = {}
+        self._size = self._unknown + self.row_bytes + 4 * len(machine.states)  # bytes of a view
+        self._decimals = None if machine.has_completion_rewards else Decimals(machine)
+        self._refuted: dict[tuple[int, frozenset[bytes]], Refutation | None] = {}  # by event and who knows it
+
+    def pair(self, agent: int, event: int) -> int:
+        """Number a pair (agent, event)."""
+        return agent * self.width + event
+
+    def split(self, pairs: int) -> list[int]:
+        """Split a set of pairs into those of each agent."""
+        return [int.from_bytes(row, "little") << agent * self.width for agent, row in enumerate(self._rows(pairs))]
+
+    def are_prevented(self, known: int) -> bool:
+        """Say whether a set of pairs (agent, event) prevents all failures, that is, whether it is decomposable so."""
+        self.effort.spend(CHECK + self.agents * (2 + self._size // 256))
+        rows = self._rows(known)
+        return self._left_by(rows) == 0 and self._find_unshared(rows) is None
+
+    def explain(self, known: int) -> int:
+        """Name pairs on the lack of which a failure rests: every larger set that prevents it has one of them."""
+        rows = self._rows(known)
+        if left := self._left_by(rows):
+            if unknown := left >> 8 * self._unknown:
+                state, event = -1, _lowest(unknown)
+            else:
+                event, state = divmod(_lowest(left), len(self.machine.states))
+            reasons = {row: self._why(row, state, event) for row in set(rows)}
+        else:
+            refutation = self._find_unshared(rows)
+            reasons = {row: self._why_unshared(row, refutation) for row in set(rows)} if refutation else {}
+        return as_set(self.pair(agent, hidden) for agent, row in enumerate(rows) for hidden in reasons.get(row, ()))
+
+    def _rows(self, known: int) -> list[bytes]:
+        rows = known.to_bytes(self.agents * self.row_bytes, "little")
+        return [rows[start : start + self.row_bytes] for start in range(0, len(rows), self.row_bytes)]
+
+    def _left_by(self, rows: list[bytes]) -> int:
+        left = -1
+        for row in rows:
+            left &= self._known_to(row).left
+        return left
+
+    def _known_to(self, row: bytes) -> _View:
+        """Work out what an agent makes of its events, once."""
+        if (view := self._kept.get(row)) is None:
+            transitions = len(self.machine.graph.target)
+            if len(self._kept) * self._size > MOST_KEPT:
+                self._kept.clear()
+            self.effort.spend(PROJECTION + PER_TRANSITION * min(transitions, SMALL) + transitions + self._size // 4)
+            visible = self._visible(row)
+            projection = Projection(self.machine, visible)
+            accepts = np.zeros((len(visible) + 1, len(projection.is_final)), np.bool_)  # [events + 1, classes]
+            accepts[:-1][~visible] = True
+            accepts[projection.label, projection.source] = True
+            accepts[-1] = projection.is_final
+            accepted = accepts[:, projection.classes] & self._possible
+            parts = (np.packbits(flags, bitorder="little") for flags in (accepted, self._happens & ~visible))
+            left = int.from_bytes(b"".join(part.tobytes() for part in parts), "little")
+            view = self._kept[row] = _View(projection.classes, left)
+        return view
+
+    def _why(self, row: bytes, state: int, event: int) -> list[int]:
+        """List events such that an agent does not prevent a failure as long as it knows none of them.
+
+        The state is -1 if nobody knows the event, and there is one more event, for completion.
+        """
+        visible, completes = self._visible(row), event == len(self.machine.events)
+        if state < 0 or not (completes or visible[event]):
+            return [event]
+        self.effort.spend(PROJECTION + len(self.machine.graph.target))
+        return confuse(self.machine, visible, self._known_to(row).classes, state, -1 if completes else event)[1]
+
+    def _find_unshared(self, rows: list[bytes]) -> Refutation | None:
+        """Find an event whose rewards are no sum of local ones, where the machine has rewards of its own.
+
+        More events keep it a sum: finer local states and further agents add unknowns to the equations.
+        """
+        if self._decimals is None:
+            return None
+        for event in np.flatnonzero(self._happens).tolist():
+            key = event, frozenset(row for row in rows if self._visible(row)[event])
+            if key not in self._refuted:
+                if len(self._refuted) * self._size > MOST_KEPT:
+                    self._refuted.clear()
+                edges = len(self._decimals.edges(event))
+                self.effort.spend(PROJECTION + PER_EQUATION * edges * len(key[1]))
+                classes = [self._known_to(row).classes for row in sorted(key[1])]
+                self._refuted[key] = refute(self.machine, self._decimals, event, classes)
+            if (refutation := self._refuted[key]) is not None:
+                return refutation
+        return None
+
+    def _why_unshared(self, row: bytes, refutation: Refutation) -> list[int]:
+        """List events such that rewards stay refuted as long as an agent knows none of them."""
+        visible = self._visible(row)
+        if not visible[refutation.event]:
+            return [refutation.event]
+        pairs = merged_pairs(self.machine, self._known_to(row).classes, refutation)
+        self.effort.spend((PROJECTION + len(self.machine.graph.target)) * len(pairs))
+        why = (why_merged(self.machine, visible, state, other) for state, other in pairs)
+        return list(dict.fromkeys(event for events in why for event in events))
+
+    def _visible(self, row: bytes) -> Flags:
+        events = len(self.machine.events)
+        return np.unpackbits(np.frombuffer(row, np.uint8), count=events, bitorder="little").view(np.bool_)
+
+
+def _lowest(flags: int) -> int:
+    return (flags & -flags).bit_length() - 1

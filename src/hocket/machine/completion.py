@@ -10,7 +10,7 @@ import numpy as np
 
 from hocket.graphs import Flags, Graph, Reach, breadth_first, can_reach, distances_from, labels_to
 from hocket.machine.blocking import Free, find_blocked
-from hocket.machine.composition import Composition
+from hocket.machine.composition import Composition, Parts, Team
 from hocket.machine.counterexample import name_trace
 from hocket.machine.reward_machine import RewardMachine
 
@@ -59,12 +59,8 @@ class Completion:
         if self.dead_end is None or not self.completes or self.problems:
             return ()
         after = f"After {name_trace(self.dead_end.trace)}, the task can no longer be completed"
-        named = (
-            zip(self.machine.parts, self.dead_end.state, strict=True) if isinstance(self.machine, Composition) else ()
-        )
-        where = [f"{part} is in {state}" for part, state in named] or [
-            f"the team machine is in {self.dead_end.state[0]}"
-        ]
+        parts = self.machine.parts if isinstance(self.machine, Composition) else ("the team machine",)
+        where = [f"{part} is in {state}" for part, state in zip(parts, self.dead_end.state, strict=True)]
         return (f"{after}: {_shortened(where)}.",)
 
 
@@ -110,10 +106,6 @@ def _is_sink(graph: Graph, node: int) -> bool:
     return bool(graph.first[node] == graph.first[node + 1])
 
 
-def _names_of(team: Composition, labels: Iterable[int]) -> tuple[str, ...]:
-    return tuple(team.events.at(label) for label in labels)
-
-
 # Compositions.
 
 
@@ -124,9 +116,8 @@ def _of_independent_parts(team: Composition) -> Completion:
         return Completion(team, True, None)
     name, end = min(ends.items(), key=lambda item: len(item[1].trace))
     state = tuple(end.state[0] if other == name else part.initial for other, part in team.parts.items())
-    others = (part.graph for other, part in team.parts.items() if other != name)
-    starts = (part.start for other, part in team.parts.items() if other != name)
-    is_stuck = end.is_stuck and all(map(_is_sink, others, starts))
+    others = (part for other, part in team.parts.items() if other != name)
+    is_stuck = end.is_stuck and all(_is_sink(part.graph, part.start) for part in others)
     return Completion(team, True, DeadEnd(end.trace, state, is_stuck))
 
 
@@ -139,7 +130,7 @@ def _of_composition(team: Composition) -> Completion:
     if reachable is None:
         if reduced is None:
             return Completion(team, None, None, decided=False)
-        return Completion(team, None, _dead_end(team, reduced.state, _names_of(team, reduced.labels), reduced.is_stuck))
+        return Completion(team, None, _dead_end(team, reduced.state, reduced.labels, reduced.is_stuck))
     states, graph = reachable
     machines = team.parts.values()
     is_final = np.logical_and.reduce([part.is_final[states[:, index]] for index, part in enumerate(machines)])
@@ -148,8 +139,8 @@ def _of_composition(team: Composition) -> Completion:
     completes, node = _search(graph, reach, is_final, np.logical_and.reduce(alive))
     if node is None:
         return Completion(team, completes, None)
-    trace = _names_of(team, labels_to(graph, reach, node))
-    return Completion(team, completes, _dead_end(team, states[node].tolist(), trace, _is_sink(graph, node)))
+    end = _dead_end(team, states[node].tolist(), labels_to(graph, reach, node), _is_sink(graph, node))
+    return Completion(team, completes, end)
 
 
 def _most_states(team: Composition) -> int:
@@ -162,15 +153,15 @@ def _most_states(team: Composition) -> int:
     return max(1, min(LARGEST_SEARCH, MOST_LISTED // (parts + proposed * (1 + parts // MANY_PARTS))))
 
 
-def _dead_end(team: Composition, state: Iterable[int], trace: tuple[str, ...], is_stuck: bool) -> DeadEnd:
+def _dead_end(team: Composition, state: Iterable[int], labels: Iterable[int], is_stuck: bool) -> DeadEnd:
     places = list(zip(team.parts.values(), state, strict=True))
     is_blocked = all(can_reach(part.graph, part.is_final)[local] for part, local in places)
+    trace = tuple(map(team.events.at, labels))
     return DeadEnd(trace, tuple(part.states.at(local) for part, local in places), is_stuck, is_blocked)
 
 
 def _blocking(team: Composition, end: DeadEnd) -> str:
     """Say in which way the parts of a composition block each other."""
-    after = f"After {name_trace(end.trace)}"
     now = dict(zip(team.parts, end.state, strict=True))
     names = tuple(team.parts)
     owners = {event: [names[place] for place in agents] for event, agents in team.owners.items()}
@@ -179,10 +170,15 @@ def _blocking(team: Composition, end: DeadEnd) -> str:
     waiting = [agent for agent, part in team.parts.items() if now[agent] not in part.final]
     waits = []
     for agent in waiting[:SHOWN_AGENTS]:
-        wishes = _wishes(owners, proposed, agent, team.parts[agent].events)
-        waits.append(f"{agent} waits for {wishes}" if wishes else f"{agent} is in {now[agent]}, which is not final")
+        wishes = []  # what it waits for, and who does not propose it
+        for event in team.parts[agent].events:
+            others = [name for name in owners[event] if event not in proposed[name]]
+            if event in proposed[agent] and others:
+                wishes.append(f"{event} ({_shortened(others)} {'does' if len(others) == 1 else 'do'} not propose it)")
+        why = f"waits for {' or '.join(wishes[:SHOWN_AGENTS])}" if wishes else f"is in {now[agent]}, which is not final"
+        waits.append(f"{agent} {why}")
     blocked = "the parts block each other" if end.is_stuck else "events can still happen, but the task never completes"
-    return f"{after}, {blocked}: {_shortened([*waits, *waiting[SHOWN_AGENTS:]])}."
+    return f"After {name_trace(end.trace)}, {blocked}: {_shortened([*waits, *waiting[SHOWN_AGENTS:]])}."
 
 
 def _proposed(part: RewardMachine, state: str, shared: Collection[str]) -> set[str]:
@@ -193,18 +189,6 @@ def _proposed(part: RewardMachine, state: str, shared: Collection[str]) -> set[s
 
     places = distances_from([state], alone)
     return {event for place in places for event in part.moves.get(place, ()) if event in shared}
-
-
-def _wishes(
-    owners: Mapping[str, Collection[str]], proposed: Mapping[str, Collection[str]], agent: str, events: Iterable[str]
-) -> str:
-    """Name the events that an agent waits for, and who does not propose them."""
-    wishes = []
-    for event in events:
-        others = [name for name in owners[event] if event not in proposed[name]]
-        if event in proposed[agent] and others:
-            wishes.append(f"{event} ({_shortened(others)} {'does' if len(others) == 1 else 'do'} not propose it)")
-    return " or ".join(wishes[:SHOWN_AGENTS])
 
 
 def _shortened(said: list[str]) -> str:
@@ -229,10 +213,8 @@ def find_leaving(machine: RewardMachine) -> tuple[tuple[str, ...], str] | None:
     near = reach.order[rows[reach.order]]
     if len(near) == 0:
         return None
-    node = int(near[0])
-    row = np.arange(graph.first[node], graph.first[node + 1])
-    event = int(graph.label[row[leaving[row]][0]])
-    return machine.trace_to(node), machine.events.at(event)
+    edge = np.flatnonzero(leaving & (graph.source == near[0]))[0]
+    return machine.trace_to(int(near[0])), machine.events.at(int(graph.label[edge]))
 
 
 def leaving_warnings(machines: Mapping[str, RewardMachine]) -> tuple[str, ...]:
@@ -240,9 +222,8 @@ def leaving_warnings(machines: Mapping[str, RewardMachine]) -> tuple[str, ...]:
     said = []
     for agent, machine in machines.items():
         if (leaving := find_leaving(machine)) is not None:
-            trace, event = leaving
-            final = f"its local reward machine is final after {name_trace(trace)}"
-            said.append(f"{agent} can leave a final state again: {final}, but no longer after {event}.")
+            final = f"its local reward machine is final after {name_trace(leaving[0])}"
+            said.append(f"{agent} can leave a final state again: {final}, but no longer after {leaving[1]}.")
     return tuple(said)
 
 
@@ -260,11 +241,7 @@ def completes_without(machine: RewardMachine, event: str) -> bool:
     return not machine.final.isdisjoint(distances_from([machine.initial], others))
 
 
-def find_idle(
-    team: RewardMachine | Composition,
-    machines: Mapping[str, RewardMachine],
-    controls: Mapping[str, Iterable[str]],
-) -> dict[str, tuple[str, ...]]:
+def find_idle(team: Team, machines: Parts, controls: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
     """Find the agents that can do their own part without events that they control and that the team's needs.
 
     Nothing rewards such an agent for these events, so that the team may wait for ever. A large team is not looked at.

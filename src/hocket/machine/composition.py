@@ -1,10 +1,10 @@
-"""Parallel composition: as one machine with all its states, or state by state where there are too many."""
+"""Parallel composition: as one machine, state by state where there are too many, or as independent parts."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.errors import MachineError
+from hocket.errors import AssignmentError, MachineError, shown_count
 from hocket.graphs import Graph, make_graph
 from hocket.lazy import explain_kinds
 from hocket.machine.names import Names, make_distinct
@@ -128,6 +128,10 @@ class Composition:
 
     def __repr__(self) -> str:
         return f"<Composition of {len(self.parts):,} machines, {len(self.events):,} events>"
+
+
+Team = RewardMachine | Composition
+Parts = Mapping[str, RewardMachine]
 
 
 def compose(*machines: RewardMachine) -> RewardMachine:
@@ -251,11 +255,7 @@ def _joint_moves(machines: Sequence[RewardMachine], events: Names, place: Sequen
 
 
 def _sum_rewards(
-    machines: Sequence[RewardMachine],
-    events: Names,
-    states: Sequence[tuple[int, ...]],
-    source: Sequence[int],
-    label: Sequence[int],
+    machines: Sequence[RewardMachine], events: Names, states: list[tuple[int, ...]], source: list[int], label: list[int]
 ) -> list[float]:
     """Add up what the parts that move earn; as decimals, so that 0.1 and 0.2 make 0.3."""
     names = tuple(events)
@@ -271,3 +271,52 @@ def _sum_rewards(
             totals[earned] = float(sum(Decimal(repr(reward)) for reward in earned))
         sums.append(totals[earned])
     return sums
+
+
+# Independent parts.
+
+LARGE = 50_000  # states above which a machine that is a composition is looked at part by part
+LARGEST_SHARE = 50_000  # states of the machine of an agent that knows of several parts
+
+
+def independent_parts(machine: Team) -> Parts | None:
+    """Find parts with no event in common whose composition a team machine is known to be; None if there are none.
+
+    A task that is given so is decomposable if and only if each part is, with what the agents know of it: the classes of
+    a projection are products of the classes of the parts, and where one part goes wrong, the others can be completed.
+    """
+    if isinstance(machine, Composition):
+        return machine.parts if machine.is_independent else None
+    if machine.meaning is None or len(machine.states) <= LARGE:
+        return None
+    return machine.meaning.parts or None
+
+
+def shares(parts: Parts, known: Mapping[str, Iterable[str]]) -> dict[str, dict[str, Names]]:
+    """Sort what agents know by parts: part -> agent -> events; agents that know nothing of a part are left out."""
+    owner = {event: name for name, part in parts.items() for event in part.events}
+    shared: dict[str, dict[str, list[str]]] = {name: {} for name in parts}
+    for agent, events in known.items():
+        for event in events:
+            shared[owner[event]].setdefault(agent, []).append(event)
+    return {name: {agent: Names(names) for agent, names in by_agent.items()} for name, by_agent in shared.items()}
+
+
+def join_shares(agent: str, machines: Sequence[RewardMachine]) -> RewardMachine:
+    """Put the machines of what an agent knows of each part side by side; without any there is nothing to do for it."""
+    if not machines:
+        return RewardMachine(initial="done", transitions={}, final={"done"})
+    if len(machines) == 1:
+        return machines[0]
+    count = math.prod(len(machine.states) for machine in machines)
+    if count > LARGEST_SHARE:
+        rule = f"together at most {LARGEST_SHARE:,} states, so that its machine can be made"
+        received = f"{len(machines):,} with {shown_count(count)}"
+        raise AssignmentError(f"the parts that {agent} knows of must have {rule}, got {received}")
+    return compose(*machines)
+
+
+def notes_of(machine: Team) -> Names:
+    """Collect what is worth knowing about the formulas that a team machine or its parts come from."""
+    machines = machine.parts.values() if isinstance(machine, Composition) else (machine,)
+    return Names(note for machine in machines if machine.meaning is not None for note in machine.meaning.notes)

@@ -1,13 +1,21 @@
-"""Counterexample: a shortest trace after which local machines allow what the team machine does not, and its words."""
+"""Counterexample: a shortest trace after which local machines allow what the team machine does not; what is merged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
+import numpy as np
+
+from hocket.graphs import Flags, Ints, hidden_path, hidden_reasons, prove_congruence
+from hocket.machine.algebra import Projection, Views
+from hocket.machine.reward_machine import RewardMachine
+from hocket.machine.shared_rewards import Refutation
+
 Kind = Literal["phantom event", "premature completion", "reward"]
+Merged = tuple[int, int, list[int]]  # two states, and the hidden events on which it rests that they are merged
 
 
 @dataclass(frozen=True)
@@ -58,15 +66,7 @@ class Counterexample:
             "state": self.state,
             "remark": self.remark,
             "terms": [term._asdict() for term in self.terms],
-            "confusions": [
-                {
-                    "agent": confusion.agent,
-                    "state": confusion.state,
-                    "merged_with": confusion.merged_with,
-                    "missing": list(confusion.missing),
-                }
-                for confusion in self.confusions
-            ],
+            "confusions": [{**vars(each), "missing": list(each.missing)} for each in self.confusions],
         }
 
 
@@ -130,3 +130,104 @@ def listing(names: Iterable[str], joint: str = "or") -> str:
     if len(listed) > 12:
         return f"{', '.join(listed[:12])} and {len(listed) - 12} more"
     return f" {joint} ".join((", ".join(listed[:-1]), listed[-1])) if len(listed) > 1 else "".join(listed)
+
+
+def describe_structure(machine: RewardMachine, projections: Views, state: int, event: int) -> Counterexample:
+    """Describe a phantom event or premature completion: the trace to its state, and what projections merge."""
+    trace = machine.trace_to(state)
+
+    def merged(view: Projection) -> Iterator[Merged]:
+        yield state, *confuse(machine, view.visible, view.classes, state, event)
+
+    return Counterexample(
+        trace=trace,
+        kind="phantom event" if event >= 0 else "premature completion",
+        event=machine.events.at(event) if event >= 0 else None,
+        state=machine.states.at(state),
+        confusions=_confusions(machine, projections, event, merged),
+        remark="" if machine.meaning is None else machine.meaning.say(trace),
+    )
+
+
+def describe_unshared(machine: RewardMachine, projections: Views, refutation: Refutation) -> Counterexample:
+    """Describe rewards that cannot be shared out: the transitions that contradict each other, and what is merged."""
+
+    def merged(view: Projection) -> Iterator[Merged]:
+        for state, other in merged_pairs(machine, view.classes, refutation):
+            yield state, other, why_merged(machine, view.visible, state, other)
+
+    terms = tuple(
+        Term(weight, machine.states.at(int(machine.graph.source[edge])), float(machine.reward[edge]))
+        for edge, weight in refutation.weights
+    )
+    return Counterexample(
+        trace=machine.trace_to(int(machine.graph.source[refutation.weights[0][0]])),
+        kind="reward",
+        event=machine.events.at(refutation.event),
+        state=terms[0].state,
+        confusions=_confusions(machine, projections, refutation.event, merged),
+        terms=terms,
+    )
+
+
+def _confusions(
+    machine: RewardMachine, projections: Views, event: int, merged: Callable[[Projection], Iterable[Merged]]
+) -> tuple[Confusion, ...]:
+    """Name what the projections of all agents merge that know an event; of all, if it is none."""
+    names, events = machine.states, machine.events
+    return tuple(
+        Confusion(agent, names.at(state), names.at(other), tuple(map(events.at, hidden)))
+        for agent, view in projections.items()
+        if event < 0 or view.visible[event]
+        for state, other, hidden in merged(view)
+    )
+
+
+def merged_pairs(machine: RewardMachine, classes: Ints, refutation: Refutation) -> list[tuple[int, int]]:
+    """Match the states on both sides of a refutation that an agent takes for one another."""
+    waiting: dict[int, list[tuple[int, int]]] = {}  # class -> states on one side, with what is left of their weights
+    pairs: dict[tuple[int, int], None] = {}
+    for edge, weight in refutation.weights:
+        state = int(machine.graph.source[edge])
+        group = waiting.setdefault(int(classes[state]), [])
+        while weight and group and group[-1][1] * weight < 0:
+            other, left = group.pop()
+            pairs[other, state] = None
+            weight += left
+            if left * weight > 0:
+                group.append((other, weight))
+                weight = 0
+        if weight:
+            group.append((state, weight))
+    return list(pairs)
+
+
+def confuse(team: RewardMachine, visible: Flags, classes: Ints, state: int, event: int) -> tuple[int, list[int]]:
+    """Find a state that a projection merges with `state` and in which `event` is defined (-1: which is final).
+
+    `classes` are those of the projection onto the `visible` events. Returns the state with the hidden events on which
+    the merging rests: as long as all of them stay hidden, the two states stay merged, whatever else is in the local
+    event set. Prefers a state that few hidden events alone lead to.
+    """
+    goals = team.is_final.copy()
+    if event >= 0:
+        goals[:] = False
+        goals[team.graph.source[team.graph.label == event]] = True
+    return _nearest_merged(team, visible, state, goals & (classes == classes[state]))
+
+
+def why_merged(team: RewardMachine, visible: Flags, state: int, other: int) -> list[int]:
+    """List the hidden events on which it rests that the projection onto the visible ones merges two states."""
+    goals = np.zeros(len(team.states), np.bool_)
+    goals[other] = True
+    return _nearest_merged(team, visible, state, goals)[1]
+
+
+def _nearest_merged(team: RewardMachine, visible: Flags, state: int, goals: Flags) -> tuple[int, list[int]]:
+    direct = hidden_path(team.both_ways, ~visible, state, goals)
+    if direct is not None:
+        other, labels = direct
+        return other, list(dict.fromkeys(labels))
+    proof = prove_congruence(team.graph, ~visible[team.graph.label])
+    other = int(np.flatnonzero(goals)[0])
+    return other, hidden_reasons(team.graph, proof, state, other)

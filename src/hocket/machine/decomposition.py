@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from types import MappingProxyType
 
 import numpy as np
 
 from hocket.errors import AssignmentError, cut_names, known_names, require_known
 from hocket.graphs import Flags, Ints
-from hocket.machine.algebra import Projection, flag_events, reachable_part
-from hocket.machine.composition import Composition
-from hocket.machine.confusion import describe_structure, describe_unshared
-from hocket.machine.counterexample import Counterexample, describe_merging, listing, name_trace
+from hocket.lazy import show_in_notebook
+from hocket.machine.algebra import Projection, Views, flag_events, reachable_part
+from hocket.machine.composition import LARGE, Composition, Parts, Team, independent_parts, join_shares, notes_of, shares
+from hocket.machine.counterexample import (
+    Counterexample,
+    describe_merging,
+    describe_structure,
+    describe_unshared,
+    listing,
+    name_trace,
+)
 from hocket.machine.incentives import pay_for_progress
-from hocket.machine.names import IN_THIS_MACHINE, Names, check_name
+from hocket.machine.names import IN_THIS_MACHINE, Known, Names, check_name
 from hocket.machine.reward_machine import RewardMachine, require_machines
 from hocket.machine.shared_rewards import Refutation, share_rewards
-from hocket.machine.shares import independent_parts, is_small_team, join_shares, notes_of, shares
-from hocket.notebook_hook import shown
 
 LARGEST_ENUMERATION = 5_000_000  # states
 
@@ -81,32 +87,24 @@ class Decomposition:
             said.append(f"The local reward machine of {agent} never changes state; its local event set is {known}.")
         return tuple(said)
 
-    @property
-    def _on_rewards(self) -> tuple[str, ...]:
-        paid = "The rewards are shared out: along every trace, the local rewards add up to the team's."
-        return () if self.machine.has_completion_rewards else (paid,)
-
     def __repr__(self) -> str:
         return f"<Decomposition among {len(self.machines):,} agents: {'ok' if self.ok else 'not ok'}>"
 
     def _repr_html_(self) -> str | None:
-        return shown(self, "html")
+        return show_in_notebook(self, "html")
 
     def explain(self) -> str:
         """Give the verdict in sentences; if negative, the counterexample, and which projections merge which states."""
-        return cut_names("\n".join(self._explanation()))
-
-    def _explanation(self) -> Iterator[str]:
+        agents, said, example = len(self.machines), ["Not decomposable.", *self.problems], self.counterexample
         if self.ok:
-            agents = len(self.machines)
             local = f"parallel composition of the {agents:,} local reward machines"
-            verdict = f"Decomposable: the team machine is bisimilar to the {local if agents > 1 else 'local one'}."
-            yield from (verdict, *self._on_rewards, *self.problems, *self.notes)
-            return
-        yield from ("Not decomposable.", *self.problems)
-        if self.counterexample is not None:
-            for confusion in self.counterexample.confusions:
-                yield describe_merging(self.counterexample, confusion)
+            said = [f"Decomposable: the team machine is bisimilar to the {local if agents > 1 else 'local one'}."]
+            if not self.machine.has_completion_rewards:
+                said.append("The rewards are shared out: along every trace, the local rewards add up to the team's.")
+            said += [*self.problems, *self.notes]
+        elif example is not None:
+            said += [describe_merging(example, confusion) for confusion in example.confusions]
+        return cut_names("\n".join(said))
 
 
 def decompose(
@@ -141,48 +139,37 @@ def decompose(
         parts_used = MappingProxyType({agent: reachable_part(part) for agent, part in machine.parts.items()})
         return Decomposition(machine, known, controllers, parts_used, None)
     parts = independent_parts(machine)
-    if parts is not None and not (isinstance(machine, Composition) and is_small_team(machine, known)):
+    # A small team that is given agent by agent is enumerated, so that its states are the origin of the agents' states.
+    is_small = isinstance(machine, Composition) and machine.parts.keys() == {*known} and machine.most_states <= LARGE
+    if parts is not None and not is_small:
         return _by_parts(machine, parts, known, controllers)
     machine = enumerate_states(machine)
     team = reachable_part(machine)
     projections = _projections_of(team, known)
+    order = team.reach.order
+    early = {agent: order[view.is_final[view.ranked] & ~team.is_final[order]] for agent, view in projections.items()}
     failure = find_failure(team, list(projections.values()))
     example = None if failure is None else describe_structure(team, projections, *failure)
-    machines: Mapping[str, RewardMachine] | None = None
+    machines = _machines_of(projections)
     if example is None and not machine.has_completion_rewards:
-        shared = _share_out(team, projections, controllers)
-        machines, example = (None, shared) if isinstance(shared, Counterexample) else (shared, None)
+        shared = share_rewards(team, projections, controllers)
+        if isinstance(shared, Refutation):
+            example = describe_unshared(team, projections, shared)
+        else:
+            paid = pay_for_progress(team, projections, controllers, shared)
+            machines = {a: view.machine(trace_back=False, reward=paid.floats(a)) for a, view in projections.items()}
     return Decomposition(
         machine,
         known,
         controllers,
-        MappingProxyType(_machines_of(projections) if machines is None else dict(machines)),
+        MappingProxyType(machines),
         example,
         Names(tuple(team.events)[event] for event in unknown_events(team, list(projections.values()))),
-        MappingProxyType(_early_finishers(team, projections)),
+        MappingProxyType({agent: team.trace_to(int(states[0])) for agent, states in early.items() if len(states)}),
     )
 
 
-def _share_out(
-    team: RewardMachine, projections: Mapping[str, Projection], control: Mapping[str, Names]
-) -> dict[str, RewardMachine] | Counterexample:
-    """Give every agent's machine its part of the rewards, or show why they cannot be shared out."""
-    shared = share_rewards(team, projections, control)
-    if isinstance(shared, Refutation):
-        return describe_unshared(team, projections, shared)
-    paid = pay_for_progress(team, projections, control, shared)
-    return {
-        agent: projection.machine(trace_back=False, reward=paid.floats(agent))
-        for agent, projection in projections.items()
-    }
-
-
-def _by_parts(
-    team: RewardMachine | Composition,
-    parts: Mapping[str, RewardMachine],
-    known: Mapping[str, Names],
-    control: Mapping[str, Names],
-) -> Decomposition:
+def _by_parts(team: Team, parts: Parts, known: Known, control: Known) -> Decomposition:
     """Split independent parts one by one."""
     machines: dict[str, list[RewardMachine]] = {agent: [] for agent in known}
     examples: list[Counterexample] = []
@@ -196,22 +183,18 @@ def _by_parts(
         unseen = [tuple(part.events)[event] for event in unknown_events(part, views)] if views else list(part.events)
         unknown += unseen
         if views and (failure := find_failure(part, views)) is not None:
-            examples.append(_complete_others(describe_structure(part, projections, *failure), name, parts))
+            example = describe_structure(part, projections, *failure)
+            if example.event is None:  # agents believe that all is done once all other parts are
+                others = (other for also, other in parts.items() if also != name)
+                example = replace(example, trace=tuple(chain(example.trace, *map(_trace_to_completion, others))))
+            examples.append(example)
     joined = {agent: join_shares(agent, shares_of_agent) for agent, shares_of_agent in machines.items()}
     shortest = min(examples, key=lambda example: len(example.trace), default=None)
     return Decomposition(team, known, control, MappingProxyType(joined), shortest, Names(unknown))
 
 
-def _complete_others(example: Counterexample, part: str, parts: Mapping[str, RewardMachine]) -> Counterexample:
-    """Lengthen the story of a premature completion in one part: the agents believe in it once all others are done."""
-    if example.event is not None:
-        return example
-    trace = list(example.trace)
-    for name, other in parts.items():
-        if name != part:
-            done = next(state for state in other.reach.order.tolist() if other.is_final[state])
-            trace += other.trace_to(done)
-    return replace(example, trace=tuple(trace))
+def _trace_to_completion(machine: RewardMachine) -> tuple[str, ...]:
+    return machine.trace_to(next(state for state in machine.reach.order.tolist() if machine.is_final[state]))
 
 
 def enumerate_states(team: RewardMachine | Composition) -> RewardMachine:
@@ -241,9 +224,7 @@ def check_knows(machine: RewardMachine | Composition, knows: Knows) -> dict[str,
     return known
 
 
-def check_control(
-    machine: RewardMachine | Composition, agents: Iterable[str], control: Control | None
-) -> dict[str, Names]:
+def check_control(machine: Team, agents: Iterable[str], control: Control | None) -> dict[str, Names]:
     """Check that controlled events and their controllers exist; put the events in the machine's order."""
     everyone = Names(agents)
     given = {} if control is None else dict(control)
@@ -264,7 +245,7 @@ def _projections_of(machine: RewardMachine, known: Mapping[str, Names]) -> dict[
     }
 
 
-def _machines_of(projections: Mapping[str, Projection]) -> dict[str, RewardMachine]:
+def _machines_of(projections: Views) -> dict[str, RewardMachine]:
     made = {id(projection): projection for projection in projections.values()}
     named = {key: projection.machine(trace_back=False, reward=None) for key, projection in made.items()}
     return {agent: named[id(projection)] for agent, projection in projections.items()}
@@ -334,13 +315,3 @@ def _proposed(projections: Sequence[Projection], event: int, limit: int) -> Ints
 def _is_among(values: Ints, sorted_set: Ints) -> Flags:
     position = np.minimum(np.searchsorted(sorted_set, values), len(sorted_set) - 1)
     return np.equal(sorted_set[position], values)
-
-
-def _early_finishers(machine: RewardMachine, projections: Mapping[str, Projection]) -> dict[str, tuple[str, ...]]:
-    order = machine.reach.order
-    early = {}
-    for agent, projection in projections.items():
-        done = np.flatnonzero(projection.is_final[projection.classes[order]] & ~machine.is_final[order])
-        if len(done):
-            early[agent] = machine.trace_to(int(order[done[0]]))
-    return early

@@ -1,7 +1,16 @@
 """What every set of deciders has to satisfy so that events may be heard late, worked out once for a team machine.
 
+The *deciders* of an event agree on it atomically; the other agents that know it hear of it, late, in causal order.
+That is harmless if and only if, in every reachable state u of the team machine,
+
+- (G) where all deciders of an event propose it, it is defined: no guard is silent;
+- (D) two events that have no decider in common, and of which some agent knows both, can happen in either order, and
+  lead to the same local states;
+- (W) no event closes a gate to an agent that merely hears of it.
+
 Neither who blocks an event where it is undefined, nor which events do not commute, nor which gates an event closes
-depends on the deciders: a set of deciders is checked, and a cheapest one found, by set operations on these rules.
+depends on the deciders: a set of deciders is checked, and a cheapest one found, by set operations on these rules. The
+proof is in docs/decomposition.md.
 """
 
 from __future__ import annotations
@@ -9,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -20,11 +29,10 @@ from hocket.errors import AssignmentError
 from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, labels_to
 from hocket.hitting_set import Effort, as_set, elements_of, find_cheapest
 from hocket.machine.algebra import reachable_part
-from hocket.machine.composition import SEPARATOR, Composition
+from hocket.machine.composition import SEPARATOR, Composition, Parts, independent_parts, shares
 from hocket.machine.decomposition import Decomposition, decompose
-from hocket.machine.names import Names
+from hocket.machine.names import Known, Names
 from hocket.machine.reward_machine import RewardMachine
-from hocket.machine.shares import independent_parts, shares
 
 LARGEST_ENUMERATION = 300_000  # states of a composition that are listed for the check
 SPARSE = 1_000  # times as many states, of which few may be reachable, are explored
@@ -33,93 +41,72 @@ LARGEST_CODE = 1 << 62  # of a tuple of states as one number
 AT_ONCE = 1_000_000  # states times pairs of events that are compared at once
 CHECK = 200  # effort for one set of deciders
 
-DelayKind = Literal["silent guard", "diamond", "gate"]
 Closed = Mapping[str, Sequence[frozenset[str]]]  # agent -> the regions closed to it in each state of its local machine
 Pair = tuple[str, str]  # (agent, event)
 Deciders = Mapping[str, Collection[str]]  # event -> agents
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DelayCounterexample:
     """A shortest schedule that breaks the task: everything is heard at once, except the event of the last hearing."""
 
-    kind: DelayKind
+    kind: Literal["silent guard", "diamond", "gate"]
     trace: tuple[str, ...]  # of the team machine; everybody has heard of all of it
     event: str  # that its deciders then agree on
     deciders: tuple[str, ...]  # of the event
-    state: str  # of the team machine after the trace
     other: str | None = None  # diamond: an event that is decided by agents who have not heard of the first
     other_deciders: tuple[str, ...] = ()
-    agents: tuple[str, ...] = ()  # who could tell (silent guard), is confused (diamond), or may walk on (gate)
+    agents: tuple[str, ...]  # who could tell (silent guard), is confused (diamond), or may walk on (gate)
     region: str | None = None  # gate: what closes
+    state: str  # of the team machine after the trace
     is_trace: bool = False  # diamond: whether both orders are traces, after which somebody's states differ
 
 
-class Guard(NamedTuple):
-    """(G) Of these agents, who block an event in some state, one has to be among its deciders."""
+class Rule(NamedTuple):
+    """One of these agents has to be among the deciders of all these events.
 
-    event: str
+    (G) One event, and who blocks it in some state. (D) Two events that do not commute in some state, and who knows
+    both. (W) One event that closes a gate, and the agent to which it does.
+    """
+
+    events: tuple[str, ...]
     agents: Names
     witness: DelayCounterexample
 
     def clause(self, chosen: Deciders) -> list[Pair]:
         """List pairs of which one must be added to the deciders; none where it is satisfied."""
-        return [] if any(a in chosen[self.event] for a in self.agents) else [(a, self.event) for a in self.agents]
-
-
-class Conflict(NamedTuple):
-    """(D) Two events that do not commute in some state must have a decider in common."""
-
-    events: tuple[str, str]
-    agents: Names  # who know both
-    witness: DelayCounterexample
-
-    def clause(self, chosen: Deciders) -> list[Pair]:
-        """List pairs of which one must be added to the deciders; none where it is satisfied."""
-        if any(agent in chosen[self.events[1]] for agent in chosen[self.events[0]]):
+        if any(all(agent in chosen[event] for event in self.events) for agent in self.agents):
             return []
         return [(agent, event) for agent in self.agents for event in self.events if agent not in chosen[event]]
 
 
-class Rules(NamedTuple):
-    """What every tolerant set of deciders has to satisfy; gates are guards by one agent."""
+def find_rules(decomposition: Decomposition, chosen: Deciders, hearers: Known, closed: Closed) -> list[Rule]:
+    """Find the rules of a decomposable task that deciders at least as many as the chosen ones might break."""
+    rules: tuple[list[Rule], ...] = ([], [], [])
+    for piece in _pieces(decomposition, chosen, hearers, closed):
+        rules[0].extend(_guards(piece, chosen, hearers))
+        rules[1].extend(_conflicts(piece, chosen, hearers))
+        rules[2].extend(_gates(piece, chosen, hearers, closed))
+    return [*chain(*rules)]
 
-    guards: list[Guard]
-    conflicts: list[Conflict]
-    gates: list[Guard]
 
-    @property
-    def all(self) -> list[Guard | Conflict]:
-        return [*self.guards, *self.conflicts, *self.gates]
+def cheapest(rules: list[Rule], chosen: Deciders, pairs: list[Pair], effort: int) -> tuple[tuple[Pair, ...], bool]:
+    """Find the fewest pairs that satisfy all rules, and say whether that is proved."""
+    number = {pair: index for index, pair in enumerate(pairs)}
+    left = Effort(effort)
 
-    def critical(self, hearers: Mapping[str, Names]) -> tuple[Pair, ...]:
-        """List the pairs that break the task even where everything else is heard at once."""
-        pairs = {(rule.agents.at(0), rule.event) for rule in (*self.guards, *self.gates) if len(rule.agents) == 1}
-        for rule in self.conflicts:
-            if len(rule.agents) == 1:
-                pairs |= {(rule.agents.at(0), event) for event in rule.events}
-        return tuple((agent, event) for event, agents in hearers.items() for agent in agents if (agent, event) in pairs)
+    def failing(added: int) -> int:
+        left.spend(CHECK + len(rules))
+        grown = {event: set(agents) for event, agents in chosen.items()}
+        for index in elements_of(added):
+            agent, event = pairs[index]
+            grown[event].add(agent)
+        clauses = (rule.clause(grown) for rule in rules)
+        return as_set(number[pair] for pair in next(filter(None, clauses), []))
 
-    def cheapest(self, chosen: Deciders, hearers: Mapping[str, Names], effort: int) -> tuple[tuple[Pair, ...], bool]:
-        """Find the fewest pairs that satisfy all rules, and say whether that is proved."""
-        pairs = [(agent, event) for event, agents in hearers.items() for agent in agents]
-        number = {pair: index for index, pair in enumerate(pairs)}
-        rules, left = self.all, Effort(effort)
-
-        def failing(added: int) -> int:
-            left.spend(CHECK + len(rules))
-            grown = {event: set(agents) for event, agents in chosen.items()}
-            for index in elements_of(added):
-                agent, event = pairs[index]
-                grown[event].add(agent)
-            for rule in rules:
-                if clause := rule.clause(grown):
-                    return as_set(number[pair] for pair in clause)
-            return 0
-
-        best = find_cheapest(lambda added: not failing(added), failing, dict.fromkeys(range(len(pairs)), 1), left)
-        return tuple(pairs[index] for index in elements_of(best.chosen)), best.chosen.bit_count() == best.bound
+    best = find_cheapest(lambda added: not failing(added), failing, dict.fromkeys(range(len(pairs)), 1), left)
+    return tuple(pairs[index] for index in elements_of(best.chosen)), best.chosen.bit_count() == best.bound
 
 
 @dataclass(frozen=True)
@@ -171,16 +158,14 @@ class _Piece:
         flags[machine.graph.source[machine.graph.label == machine.events.index(event)]] = True
         return flags[self.ranked[agent]]
 
-    def trace(self, rank: int) -> tuple[str, ...]:
-        return tuple(self.events[label] for label in labels_to(self.graph, self.reach, int(self.reach.order[rank])))
+    def schedule(self, rank: int, event: str, chosen: Deciders) -> dict[str, Any]:
+        """Tell of an event in a state: what a counterexample is that begins with it."""
+        node = int(self.reach.order[rank])
+        trace = tuple(self.events[label] for label in labels_to(self.graph, self.reach, node))
+        return {"trace": trace, "event": event, "deciders": tuple(chosen[event]), "state": self.name(node)}
 
-    def state(self, rank: int) -> str:
-        return self.name(int(self.reach.order[rank]))
 
-
-def _pieces(
-    decomposition: Decomposition, chosen: Deciders, hearers: Mapping[str, Names], closed: Closed
-) -> Iterator[_Piece]:
+def _pieces(decomposition: Decomposition, chosen: Deciders, hearers: Known, closed: Closed) -> Iterator[_Piece]:
     """Lay out the reachable states of a team machine, part by part where the parts are independent.
 
     A composition of the agents' own machines may be too large to be listed. Then nothing is yielded if it can be seen
@@ -194,9 +179,8 @@ def _pieces(
             size = machine.most_states_shown
             raise AssignmentError(f"delays of a composition of up to {size} states cannot be checked: it is too large")
     elif (parts := independent_parts(machine)) is not None:
-        for name, knows in shares(parts, decomposition.knows).items():
-            if knows:
-                yield _enumerated(decompose(parts[name], knows))
+        known = shares(parts, decomposition.knows)
+        yield from (_enumerated(decompose(parts[name], knows)) for name, knows in known.items() if knows)
     else:
         yield _enumerated(decomposition)
 
@@ -225,9 +209,7 @@ def _composed(parts: Mapping[str, RewardMachine], most: int) -> _Piece | None:
     return _Piece(graph, 0, tuple(team.events), parts, classes, name)
 
 
-def _is_harmless(
-    parts: Mapping[str, RewardMachine], chosen: Deciders, hearers: Mapping[str, Names], closed: Closed
-) -> bool:
+def _is_harmless(parts: Parts, chosen: Deciders, hearers: Known, closed: Closed) -> bool:
     """Say whether nothing can go wrong, as far as a few machines at a time can tell; `False` does not mean that it can.
 
     What some machines of a composition reach together, all of them reach less of. An event's guards are looked for with
@@ -250,7 +232,7 @@ def _is_harmless(
     return True
 
 
-def _guards(piece: _Piece, chosen: Deciders, hearers: Mapping[str, Names]) -> Iterator[Guard]:
+def _guards(piece: _Piece, chosen: Deciders, hearers: Known) -> Iterator[Rule]:
     """Find who blocks each event that somebody merely hears of, in the states in which it is undefined."""
     for column, event in enumerate(piece.events):
         if not hearers[event] or not (piece.targets[:, column] >= 0).any():
@@ -264,12 +246,11 @@ def _guards(piece: _Piece, chosen: Deciders, hearers: Mapping[str, Names]) -> It
             agents = Names(
                 agent for agent, blocking in zip(knowers, blocks[:, first].tolist(), strict=True) if blocking
             )
-            rank = int(places[first])
-            what = piece.trace(rank), event, tuple(chosen[event]), piece.state(rank)
-            yield Guard(event, agents, DelayCounterexample("silent guard", *what, agents=tuple(agents)))
+            what = piece.schedule(int(places[first]), event, chosen)
+            yield Rule((event,), agents, DelayCounterexample(kind="silent guard", **what, agents=tuple(agents)))
 
 
-def _conflicts(piece: _Piece, chosen: Deciders, hearers: Mapping[str, Names]) -> Iterator[Conflict]:
+def _conflicts(piece: _Piece, chosen: Deciders, hearers: Known) -> Iterator[Rule]:
     """Find the events without a decider in common, known to one agent, that do not commute somewhere."""
     column = {event: place for place, event in enumerate(piece.events)}
     pairs = {
@@ -280,30 +261,25 @@ def _conflicts(piece: _Piece, chosen: Deciders, hearers: Mapping[str, Names]) ->
     }
     listed, size = np.array([*pairs], np.intp).reshape(-1, 2), max(1, AT_ONCE // len(piece.targets))
     for begin in range(0, len(listed), size):
-        some = listed[begin : begin + size]
-        for place, rank, is_trace in _not_commuting(piece, some[:, 0], some[:, 1]):
-            one, other = (piece.events[event] for event in some[place].tolist())
-            if not is_trace and piece.targets[piece.targets[rank, column[one]], column[other]] >= 0:
+        some, table = listed[begin : begin + size], piece.targets
+        ranks, places = np.nonzero((table[:, some[:, 0]] >= 0) & (table[:, some[:, 1]] >= 0))
+        first, second = some[places].T
+        forth, back = table[table[ranks, first], second], table[table[ranks, second], first]
+        are_traces = (forth >= 0) & (back >= 0)
+        bad = np.flatnonzero(~are_traces | (piece.joint[forth] != piece.joint[back]))
+        for index in bad[np.unique(places[bad], return_index=True)[1]].tolist():  # a first state for each pair
+            rank, is_trace = int(ranks[index]), bool(are_traces[index])
+            one, other = (piece.events[event] for event in some[places[index]].tolist())
+            if not is_trace and forth[index] >= 0:
                 one, other = other, one  # so that the order in which they are told is the one that is no trace
             knows = {event: {*chosen[event], *hearers[event]} for event in (one, other)}
             agents = Names(agent for agent in piece.machines if agent in knows[one] & knows[other])
-            what = piece.trace(rank), one, tuple(chosen[one]), piece.state(rank), other, tuple(chosen[other])
-            yield Conflict((one, other), agents, DelayCounterexample("diamond", *what, tuple(agents), None, is_trace))
+            what = piece.schedule(rank, one, chosen) | {"other": other, "other_deciders": tuple(chosen[other])}
+            example = DelayCounterexample(kind="diamond", **what, agents=tuple(agents), is_trace=is_trace)
+            yield Rule((one, other), agents, example)
 
 
-def _not_commuting(piece: _Piece, one: NDArray[np.intp], other: NDArray[np.intp]) -> Iterator[tuple[int, int, bool]]:
-    """Find, for pairs of events, a first state in which they do not commute, and whether both orders are traces."""
-    table = piece.targets
-    ranks, places = np.nonzero((table[:, one] >= 0) & (table[:, other] >= 0))
-    first, second = one[places], other[places]
-    forth, back = table[table[ranks, first], second], table[table[ranks, second], first]
-    are_traces = (forth >= 0) & (back >= 0)
-    bad = np.flatnonzero(~are_traces | (piece.joint[forth] != piece.joint[back]))
-    for index in bad[np.unique(places[bad], return_index=True)[1]].tolist():
-        yield int(places[index]), int(ranks[index]), bool(are_traces[index])
-
-
-def _gates(piece: _Piece, chosen: Deciders, hearers: Mapping[str, Names], closed: Closed) -> Iterator[Guard]:
+def _gates(piece: _Piece, chosen: Deciders, hearers: Known, closed: Closed) -> Iterator[Rule]:
     """Find the events that close a gate to an agent that merely hears of them."""
     for column, event in enumerate(piece.events):
         for agent in hearers[event]:
@@ -315,19 +291,6 @@ def _gates(piece: _Piece, chosen: Deciders, hearers: Mapping[str, Names], closed
             classes = piece.ranked[agent]
             for rank, now, then in zip(before.tolist(), classes[before].tolist(), classes[ends].tolist(), strict=True):
                 if closing := sorted(shut[then] - shut[now]):
-                    what = piece.trace(rank), event, tuple(chosen[event]), piece.state(rank)
-                    example = DelayCounterexample("gate", *what, agents=(agent,), region=closing[0])
-                    yield Guard(event, Names([agent]), example)
+                    what = piece.schedule(rank, event, chosen) | {"agents": (agent,), "region": closing[0]}
+                    yield Rule((event,), Names([agent]), DelayCounterexample(kind="gate", **what))
                     break
-
-
-def find_rules(
-    decomposition: Decomposition, chosen: Deciders, hearers: Mapping[str, Names], closed: Closed = NOTHING
-) -> Rules:
-    """Find the rules of a decomposable task that deciders at least as many as the chosen ones might break."""
-    rules = Rules([], [], [])
-    for piece in _pieces(decomposition, chosen, hearers, closed):
-        rules.guards.extend(_guards(piece, chosen, hearers))
-        rules.conflicts.extend(_conflicts(piece, chosen, hearers))
-        rules.gates.extend(_gates(piece, chosen, hearers, closed))
-    return rules

@@ -1,15 +1,4 @@
-"""Delays: may agents that merely hear of an event hear of it late, and if not, who has to agree on it?
-
-The *deciders* of an event agree on it atomically; the other agents that know it hear of it, late, in causal order.
-That is harmless if and only if, in every reachable state u of the team machine,
-
-- (G) where all deciders of an event propose it, it is defined: no guard is silent;
-- (D) two events that have no decider in common, and of which some agent knows both, can happen in either order, and
-  lead to the same local states;
-- (W) no event closes a gate to an agent that merely hears of it.
-
-The proof is in docs/decomposition.md.
-"""
+"""Delays: may agents that merely hear of an event hear of it late, and if not, who has to agree on it?"""
 
 from __future__ import annotations
 
@@ -21,7 +10,7 @@ from types import MappingProxyType
 from hocket.errors import AssignmentError, known_names, require_known
 from hocket.machine.counterexample import listing, name_trace
 from hocket.machine.decomposition import Control, Decomposition
-from hocket.machine.delay_rules import NOTHING, Closed, DelayCounterexample, Pair, find_rules
+from hocket.machine.delay_rules import NOTHING, Closed, DelayCounterexample, Pair, cheapest, find_rules
 from hocket.machine.names import Names
 
 EFFORT = 20_000_000  # of the search for the cheapest pairs, in the units of the hitting-set search
@@ -73,26 +62,17 @@ class DelayCheck:
 
     def as_json(self) -> dict[str, object]:
         """Lay it out as plain data."""
-        example = self.counterexample
+        example = None
+        if self.counterexample is not None:
+            told = {key: value for key, value in vars(self.counterexample).items() if key != "is_trace"}
+            example = {key: list(value) if isinstance(value, tuple) else value for key, value in told.items()}
+            example["explanation"] = _describe(self.counterexample, self.sentences)
         return {
             "tolerant": self.tolerant,
             "agree": [list(pair) for pair in self.agree],
             "critical": [list(pair) for pair in self.critical],
             "exact": self.exact,
-            "counterexample": None
-            if example is None
-            else {
-                "kind": example.kind,
-                "trace": list(example.trace),
-                "event": example.event,
-                "deciders": list(example.deciders),
-                "other": example.other,
-                "other_deciders": list(example.other_deciders),
-                "agents": list(example.agents),
-                "region": example.region,
-                "state": example.state,
-                "explanation": _describe(example, self.sentences),
-            },
+            "counterexample": example,
         }
 
 
@@ -124,12 +104,14 @@ def find_delays(
     if not any(hearers.values()):
         return DelayCheck(*told, None, sentences=sentences)
     rules = find_rules(decomposition, chosen, hearers, closed)
-    broken = [rule for rule in rules.all if rule.clause(chosen)]
+    broken = [rule for rule in rules if rule.clause(chosen)]
     if not broken:
         return DelayCheck(*told, None, sentences=sentences)
-    agree, exact = rules.cheapest(chosen, hearers, effort)
+    pairs = [(agent, event) for event, agents in hearers.items() for agent in agents]
+    alone = {(rule.agents.at(0), event) for rule in rules if len(rule.agents) == 1 for event in rule.events}
+    agree, exact = cheapest(rules, chosen, pairs, effort)
     first = min(broken, key=lambda rule: len(rule.witness.trace)).witness
-    return DelayCheck(*told, first, rules.critical(hearers), agree, exact, sentences)
+    return DelayCheck(*told, first, tuple(pair for pair in pairs if pair in alone), agree, exact, sentences)
 
 
 def _knowers(decomposition: Decomposition) -> dict[str, Names]:

@@ -7,21 +7,20 @@ pays those that bring it nearer to its earnings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 
 from hocket.graphs import Ints, congruence, distances_from, make_graph
-from hocket.machine.algebra import Projection
+from hocket.machine.algebra import Views
+from hocket.machine.names import Known
 from hocket.machine.reward_machine import RewardMachine
 from hocket.machine.shared_rewards import Amounts, Objects, payees_of, split
 
 
-def pay_for_progress(
-    team: RewardMachine, projections: Mapping[str, Projection], control: Mapping[str, Iterable[str]], amounts: Amounts
-) -> Amounts:
+def pay_for_progress(team: RewardMachine, projections: Views, control: Known, amounts: Amounts) -> Amounts:
     """Let every agent that earns something pay the others for what they control and it profits from.
 
     An agent's *prospect* in a local state is the most that it can earn on a transition, less an equal part of its
@@ -57,16 +56,9 @@ class _Payment(NamedTuple):
 class _Market:
     """What agents are paid so far, and their prospects."""
 
-    def __init__(
-        self,
-        team: RewardMachine,
-        projections: Mapping[str, Projection],
-        control: Mapping[str, Iterable[str]],
-        amounts: Amounts,
-    ) -> None:
+    def __init__(self, team: RewardMachine, projections: Views, control: Known, amounts: Amounts) -> None:
         self.projections = projections
         self.amounts: dict[str, Objects] = {agent: paid.copy() for agent, paid in amounts.of.items()}
-        self.members = {agent: _some_members(view) for agent, view in projections.items()}
         self.payees = [
             payees_of(control, name, [agent for agent, view in projections.items() if view.visible[event]])
             for event, name in enumerate(team.events)
@@ -81,12 +73,12 @@ class _Market:
         prospects = self.prospects(payer)
         if not any(prospects):
             return []
-        controlled = {agent: self.controlled(payer, agent) for agent in others if agent != payer}
-        return [self.payment(payer, prospects, agent, events) for agent, events in controlled.items() if events]
-
-    def controlled(self, payer: str, agent: str) -> list[int]:
-        """List the events that two agents know and one of them is paid for."""
-        return [event for event in self.shared(payer, agent) if agent in self.payees[event]]
+        paid_for = {
+            agent: [event for event in self.shared(payer, agent) if agent in self.payees[event]]
+            for agent in others
+            if agent != payer
+        }
+        return [self.payment(payer, prospects, agent, events) for agent, events in paid_for.items() if events]
 
     def shared(self, one: str, other: str) -> list[int]:
         """List the events that two agents know."""
@@ -141,7 +133,8 @@ class _Market:
             change = 0 if (event, kind) in hoped_for else prospect[after] - prospect[kind]
             part = int(split(abs(change), len(payees))[payees.index(agent)])
             owed[event, kind] = part if change > 0 else -part
-        as_seen = common[view.classes[self.members[agent]]]  # [classes of the payee]
+        as_seen = np.empty(len(other.is_final), np.int32)  # [classes of the payee]
+        as_seen[other.classes] = common[view.classes]
         arrives = {
             int(at): owed[int(other.label[at]), int(as_seen[other.source[at]])]
             for at in np.flatnonzero(np.isin(other.label, events))
@@ -166,10 +159,3 @@ class _Market:
                 self.amounts[payment.payer][at] -= amount
             for at, amount in payment.arrives.items():
                 self.amounts[payment.payee][at] += amount
-
-
-def _some_members(view: Projection) -> Ints:
-    """Name a state of each class."""
-    members = np.empty(len(view.is_final), np.int32)
-    members[view.classes] = np.arange(len(view.classes), dtype=np.int32)
-    return members

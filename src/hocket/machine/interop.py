@@ -59,11 +59,15 @@ def from_networkx(graph: DiGraph) -> RewardMachine:
             triples.append((names[source], event, names[target]))
             if "reward" in attributes:
                 rewards[names[source], event] = attributes["reward"]
-    events = graph.graph.get("events")
+    events, initial = graph.graph.get("events"), [graph.graph["initial"]] if "initial" in graph.graph else []
+    roots = _marked(graph, names, "initial", initial)
+    if len(roots) != 1:
+        rule = "one node must have the attribute initial=True, or the graph's attribute 'initial' must name it"
+        raise MachineError(f"{rule}, got {len(roots) or 'none'}")
     return RewardMachine(
-        initial=_initial_node(graph, names),
+        initial=roots[0],
         transitions=triples,
-        final=_final_nodes(graph, names),
+        final=_marked(graph, names, "final", _listed(graph.graph.get("final", ()), "final")),
         events=None if events is None else [_name(event, "an event") for event in _listed(events, "events")],
         rewards=rewards or None,
         states=list(names.values()),
@@ -116,17 +120,25 @@ def from_aalpy(automaton: Automaton, *, undefined: Missing | None = None) -> Rew
     _check_members(automaton)
     names = _names((state.state_id for state in automaton.states if state.state_id is not None), "a state")
     events = _names((event for _, event, _ in _steps(automaton)), "an event")
-    rewards = _rewards_of(automaton)
-    final = _final_states(automaton, rewards)
-    idle = _idle_states(automaton, rewards)
+    steps, rewards = list(_steps(automaton)), _rewards_of(automaton)
+    earned = rewards or {}
+    active = {s.state_id for s, event, end in steps if end is not s or earned.get((s.state_id, event))}
+    idle = {state.state_id for state in automaton.states} - active  # never left, and nothing is earned there
+    says_what_is_final = any(hasattr(state, "is_accepting") for state in automaton.states)
+    if rewards is None:
+        final = {state.state_id for state in automaton.states if state.output}
+    elif says_what_is_final:
+        final = {state.state_id for state in automaton.states if getattr(state, "is_accepting", False)}
+    else:
+        final = idle & {end.state_id for state, event, end in steps if rewards[state.state_id, event] > 0}
     dropped = {None} | (idle - final if undefined == "sink" else set())
     if automaton.initial_state.state_id in dropped:
         raise MachineError("the initial state must not be a sink: no state would remain")
-    done = final if rewards is None else set() if _says_what_is_final(automaton) else final & idle
+    done = final if rewards is None else set() if says_what_is_final else final & idle
     kept: Rewards = {}
     triples: Triples = []
-    for state, event, target in _steps(automaton):
-        here, reward = state.state_id, rewards[state.state_id, event] if rewards else 0.0
+    for state, event, target in steps:
+        here, reward = state.state_id, earned.get((state.state_id, event), 0.0)
         is_rest = target is state and (here in done or (undefined == "stay" and not reward))
         if not is_rest and here not in dropped and target.state_id not in dropped:
             triples.append((names[here], events[event], names[target.state_id]))
@@ -169,49 +181,19 @@ def _as_reward(output: object) -> float:
     return float(output)
 
 
-def _says_what_is_final(automaton: Automaton) -> bool:
-    return any(hasattr(state, "is_accepting") for state in automaton.states)
-
-
-def _final_states(automaton: Automaton, rewards: Mapping[tuple[Hashable, Hashable], float] | None) -> set[Hashable]:
-    if rewards is None:
-        return {state.state_id for state in automaton.states if state.output}
-    if _says_what_is_final(automaton):
-        return {state.state_id for state in automaton.states if getattr(state, "is_accepting", False)}
-    paid = {target.state_id for state, event, target in _steps(automaton) if rewards[state.state_id, event] > 0}
-    return paid & _idle_states(automaton, rewards)
-
-
-def _idle_states(automaton: Automaton, rewards: Mapping[tuple[Hashable, Hashable], float] | None) -> set[Hashable]:
-    """Find the states that are never left and in which nothing is earned."""
-    active = {
-        state.state_id
-        for state, event, target in _steps(automaton)
-        if target is not state or (rewards and rewards[state.state_id, event])
-    }
-    return {state.state_id for state in automaton.states} - active
-
-
 def _steps(automaton: Automaton) -> Iterator[tuple[State, Hashable, State]]:
     for state in automaton.states:
         for event, target in state.transitions.items():
             yield state, event, target
 
 
-def _initial_node(graph: DiGraph, names: Mapping[Hashable, str]) -> str:
-    marked = [node for node, flag in graph.nodes(data="initial", default=False) if _flag(flag, "initial")]
-    if "initial" in graph.graph:
-        marked = list(dict.fromkeys([*marked, _member(graph.graph["initial"], names, "initial")]))
-    if len(marked) != 1:
-        rule = "one node must have the attribute initial=True, or the graph's attribute 'initial' must name it"
-        raise MachineError(f"{rule}, got {len(marked) or 'none'}")
-    return names[marked[0]]
-
-
-def _final_nodes(graph: DiGraph, names: Mapping[Hashable, str]) -> list[str]:
-    marked = {node for node, flag in graph.nodes(data="final", default=False) if _flag(flag, "final")}
-    listed = _listed(graph.graph.get("final", ()), "final")
-    marked.update(_member(node, names, "final") for node in listed)
+def _marked(graph: DiGraph, names: Mapping[Hashable, str], attribute: str, listed: Iterable[object]) -> list[str]:
+    """Name the nodes that have an attribute, and those that an attribute of the graph lists."""
+    marked = {node for node, flag in graph.nodes(data=attribute, default=False) if _flag(flag, attribute)}
+    for node in listed:
+        if not isinstance(node, Hashable) or node not in names:
+            raise MachineError(f"the graph's attribute {attribute!r} must name nodes, got {node!r:.60}")
+        marked.add(node)
     return [name for node, name in names.items() if node in marked]
 
 
@@ -243,12 +225,6 @@ def _listed(value: object, attribute: str) -> Iterable[object]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise MachineError(f"the graph's attribute {attribute!r} must be a list, got {value!r:.60}")
     return value
-
-
-def _member(node: object, names: Mapping[Hashable, str], attribute: str) -> Hashable:
-    if not isinstance(node, Hashable) or node not in names:
-        raise MachineError(f"the graph's attribute {attribute!r} must name nodes, got {node!r:.60}")
-    return node
 
 
 def _flag(value: object, attribute: str) -> bool:

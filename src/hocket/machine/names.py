@@ -1,13 +1,21 @@
-"""Names of states, events, agents and places: what they may be, and sets of them in order."""
+"""Names: what they may be, and sets of them in order; transitions as they are given, by names, and as columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain
+from itertools import count as counter
+from typing import NamedTuple
+
+import numpy as np
 
 from hocket.documents import is_one_line
 from hocket.errors import MachineError, require_known
+from hocket.graphs import Ints
 
 IN_THIS_MACHINE = " in this machine"
+Listed = Iterable[str] | None  # names that are given; None: those that are used
 
 
 class Names(Set[str], Hashable):
@@ -60,9 +68,17 @@ class Names(Set[str], Hashable):
         """Return the name at a position, without making the others where they are not made yet."""
         if self._table is None and self._make is not None:
             return self._make(position)
+        return self.listed[position]
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The names in their order."""
         if self._listed is None:
             self._listed = tuple(self)
-        return self._listed[position]
+        return self._listed
+
+
+Known = Mapping[str, Names]  # agent -> the events that it knows; event -> the agents that control or hear it
 
 
 def check_name(name: object, what: str) -> str:
@@ -118,3 +134,77 @@ def unquote(quoted: str) -> str:
     a "b" \ c
     """
     return "\\".join(part.replace("\\", "") for part in quoted.split("\\\\"))
+
+
+# Transitions.
+
+Transitions = Mapping[tuple[str, str], str] | Iterable[tuple[str, str, str]]
+
+
+class TransitionColumns(NamedTuple):
+    """Transitions as columns of numbers, and the names that these stand for, in the order of their first use."""
+
+    states: Mapping[str, int]
+    events: Mapping[str, int]
+    source: Ints
+    label: Ints
+    target: Ints
+
+    @classmethod
+    def of_table(cls, table: Mapping[tuple[str, str], str]) -> TransitionColumns:
+        """Read (state, event) -> state."""
+        ends = chain.from_iterable((state, target) for (state, _), target in table.items())
+        states, places = _numbered(ends, 2 * len(table))
+        events, label = _numbered((event for _, event in table), len(table))
+        return cls(states, events, places[::2], label, places[1::2])
+
+    @classmethod
+    def of_rows(cls, rows: Mapping[str, Mapping[str, str]]) -> TransitionColumns:
+        """Read state -> event -> state, looking at each name only once."""
+        full = {state: row for state, row in rows.items() if row}
+        sizes = np.fromiter(map(len, full.values()), np.int64, len(full))
+        total = int(sizes.sum())
+        ends = chain.from_iterable(chain((state,), row.values()) for state, row in full.items())
+        states, places = _numbered(ends, total + len(full))
+        first = np.cumsum(sizes + 1) - sizes - 1  # where the sources stand among their targets
+        events, label = _numbered(chain.from_iterable(full.values()), total)
+        return cls(states, events, np.repeat(places[first], sizes), label, np.delete(places, first))
+
+    def states_from(self, initial: str) -> Iterable[str]:
+        """The states in use, the initial one first if it is one of them or the only one."""
+        return {initial: 0, **self.states} if initial in self.states or not self.states else self.states
+
+
+def _numbered(names: Iterable[str], count: int) -> tuple[Mapping[str, int], Ints]:
+    """Number so many names in the order of their first use; return the number of each name, and of all in a row."""
+    number: defaultdict[str, int] = defaultdict(counter().__next__)
+    places = np.fromiter(map(number.__getitem__, names), np.int32, count)
+    number.default_factory = None
+    return number, places
+
+
+def as_table(transitions: Transitions) -> dict[tuple[str, str], str]:
+    """Check the shape of the transitions and that none is given twice."""
+    if isinstance(transitions, Mapping):
+        table = dict(transitions)
+        for key, target in table.items():
+            if not (isinstance(key, tuple) and len(key) == 2):
+                raise MachineError(f"a transition's key must be a pair (state, event), got {key!r:.60}")
+            if not isinstance(target, str):
+                check_name(target, "a state")
+        return table
+    if not isinstance(transitions, Iterable):
+        raise MachineError(f"transitions must map (state, event) to a state, got {transitions!r:.60}")
+    table = {}
+    for triple in transitions:
+        if not (isinstance(triple, tuple | list) and len(triple) == 3):
+            raise MachineError(f"a transition must be (state, event, target), got {triple!r}")
+        kinds = ("a state", "an event", "a state")
+        state, event, target = (check_name(name, kind) for name, kind in zip(triple, kinds, strict=True))
+        if (state, event) in table:
+            raise MachineError(
+                f"state {state!r} must have one transition on {event!r}, "
+                f"got two: to {table[state, event]!r} and to {target!r}"
+            )
+        table[state, event] = target
+    return table

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
@@ -46,15 +47,17 @@ def sequence(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
 
 
 def _sequence(parts: Machines) -> RewardMachine:
+    starts = [*(machine.initial for _, machine in parts), ""]  # the last one: all is done
+
     def follow(key: tuple[int, str]) -> Iterable[tuple[str, tuple[int, str]]]:
         number, state = key
         machine = parts[number][1]
         for event, target in machine.moves.get(state, {}).items():
             is_done = target in machine.final
-            yield event, (number + 1, _initial(parts, number + 1)) if is_done else (number, target)
+            yield event, (number + 1, starts[number + 1]) if is_done else (number, target)
 
     return _build(
-        (0, _initial(parts, 0)),
+        (0, starts[0]),
         lambda key: follow(key) if key[0] < len(parts) else (),
         lambda key: key[0] == len(parts),
         lambda key: _inside(*parts[key[0]], key[1]) if key[0] < len(parts) else DONE,
@@ -71,12 +74,12 @@ def any_order(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
     ['a, b', 'b', 'a', 'done']
     """
     labelled = _labelled(parts, named)
-    home: dict[str, str] = {}
-    for label, machine in labelled:
+    taken: set[str] = set()
+    for _, machine in labelled:
         for event in machine.events:
-            if event in home:
+            if event in taken:
                 raise MachineError(f"parts in any order must have no event in common, got {event!r} twice")
-            home[event] = label
+            taken.add(event)
 
     def follow(key: tuple[str, ...]) -> Iterable[tuple[str, tuple[str, ...]]]:
         for place, (_, machine) in enumerate(labelled):
@@ -102,17 +105,12 @@ def either(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
     start: tuple[str | None, ...] = tuple(machine.initial for _, machine in labelled)
 
     def follow(key: tuple[str | None, ...]) -> Iterable[tuple[str, tuple[str | None, ...]]]:
-        events = Names(
-            event
+        rows = [
+            {} if state is None else machine.moves.get(state, {})
             for state, (_, machine) in zip(key, labelled, strict=True)
-            for event in machine.moves.get(state or "", {})
-        )
-        for event in events:
-            ends = (
-                None if state is None else machine.moves.get(state, {}).get(event)
-                for state, (_, machine) in zip(key, labelled, strict=True)
-            )
-            yield event, tuple(ends)
+        ]
+        for event in dict.fromkeys(chain(*rows)):
+            yield event, tuple(row.get(event) for row in rows)
 
     return _build(
         start,
@@ -301,10 +299,6 @@ def _require_completion(label: str, machine: RewardMachine) -> None:
     if machine.initial in machine.final or not machine.final:
         when = "before anything has happened" if machine.final else "never"
         raise MachineError(f"{label} must have events to be completed by, got a machine that is complete {when}")
-
-
-def _initial(parts: Machines, number: int) -> str:
-    return parts[number][1].initial if number < len(parts) else ""
 
 
 def _inside(label: str, machine: RewardMachine, state: str, joint: str = INSIDE) -> str:

@@ -15,11 +15,21 @@ from numpy.typing import NDArray
 
 from hocket.errors import MachineError
 from hocket.graphs import Flags, Graph, Ints, Reach, both_ways, breadth_first, labels_to, make_graph
-from hocket.machine.names import Names, check_name, in_order, require_member
-from hocket.machine.transitions import TransitionColumns, Transitions, as_table
-from hocket.notebook_hook import shown
+from hocket.lazy import show_in_notebook
+from hocket.machine.names import (
+    Listed,
+    Names,
+    TransitionColumns,
+    Transitions,
+    as_table,
+    check_name,
+    in_order,
+    require_member,
+)
 
 LARGEST_REWARD = sys.float_info.max
+
+Rewards = NDArray[np.float64]  # [transitions]
 
 Undefined = Literal["blocking", "stay"]
 
@@ -95,12 +105,7 @@ class RewardMachine:
 
     @classmethod
     def _from_rows(
-        cls,
-        initial: str,
-        rows: Mapping[str, Mapping[str, str]],
-        final: Iterable[str],
-        events: Iterable[str] | None,
-        states: Iterable[str] | None,
+        cls, initial: str, rows: Mapping[str, Mapping[str, str]], final: Iterable[str], events: Listed, states: Listed
     ) -> RewardMachine:
         """Build a task-completion machine from a table, state -> event -> state, as files have it.
 
@@ -157,14 +162,6 @@ class RewardMachine:
         names = (self.states, self.events, self.start)
         return RewardMachine._from_arrays, (*names, *edges, self.is_final, self.reward, self.origin, self.meaning)
 
-    @cached_property
-    def _state_names(self) -> tuple[str, ...]:
-        return tuple(self.states)
-
-    @cached_property
-    def _event_names(self) -> tuple[str, ...]:
-        return tuple(self.events)
-
     @property
     def initial(self) -> str:
         return self.states.at(self.start)
@@ -181,7 +178,7 @@ class RewardMachine:
     @cached_property
     def transitions(self) -> Mapping[tuple[str, str], str]:
         """The transition function as a read-only mapping from (state, event) to state."""
-        names, events = self._state_names, self._event_names
+        names, events = self.states.listed, self.events.listed
         edges = zip(*(part.tolist() for part in self.graph[1:]), strict=True)
         return MappingProxyType({(names[s], events[e]): names[t] for s, e, t in edges})
 
@@ -202,7 +199,7 @@ class RewardMachine:
 
     def trace_to(self, state: int) -> tuple[str, ...]:
         """Name a shortest trace to a reachable state, given by its position."""
-        return tuple(self._event_names[label] for label in labels_to(self.graph, self.reach, state))
+        return tuple(self.events.listed[label] for label in labels_to(self.graph, self.reach, state))
 
     @cached_property
     def moves(self) -> Mapping[str, Mapping[str, str]]:
@@ -222,7 +219,7 @@ class RewardMachine:
         """States that no trace reaches; `project` keeps them, `decompose` and `repair` drop them."""
         reached = np.zeros(len(self.states), np.bool_)
         reached[self.reach.order] = True
-        return Names(self._state_names[state] for state in np.flatnonzero(~reached).tolist())
+        return Names(self.states.listed[state] for state in np.flatnonzero(~reached).tolist())
 
     @cached_property
     def members(self) -> Mapping[str, tuple[str, ...]]:
@@ -232,7 +229,7 @@ class RewardMachine:
         groups: dict[str, list[str]] = {state: [] for state in self.states}
         for name, group in zip(self.origin.states, self.origin.classes.tolist(), strict=True):
             if group >= 0:
-                groups[self._state_names[group]].append(name)
+                groups[self.states.listed[group]].append(name)
         return MappingProxyType({state: tuple(group) for state, group in groups.items()})
 
     def step(self, state: str, event: str) -> str | None:
@@ -262,14 +259,14 @@ class RewardMachine:
         return MachineRun(state, reward, state in self.final, tuple(visited))
 
     def _edge_names(self, edge: int) -> tuple[str, str]:
-        return self._state_names[self.graph.source[edge]], self._event_names[self.graph.label[edge]]
+        return self.states.listed[self.graph.source[edge]], self.events.listed[self.graph.label[edge]]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RewardMachine):
             return NotImplemented
         if self is other:
             return True
-        same_names = self._state_names == other._state_names and self._event_names == other._event_names
+        same_names = self.states.listed == other.states.listed and self.events.listed == other.events.listed
         if same_names:
             same_moves = all(map(np.array_equal, self.graph, other.graph))
             same_ends = self.start == other.start and np.array_equal(self.is_final, other.is_final)
@@ -290,7 +287,7 @@ class RewardMachine:
         return self._hash
 
     def _repr_svg_(self) -> str | None:
-        return shown(self, "svg")
+        return show_in_notebook(self, "svg")
 
     def __repr__(self) -> str:
         if len(self.graph.target) > 24 or len(self.states) > 48 or len(self.events) > 48:
@@ -310,12 +307,7 @@ class RewardMachine:
 
 
 def _checked(
-    initial: str,
-    moves: TransitionColumns,
-    final: Iterable[str],
-    events: Iterable[str] | None,
-    states: Iterable[str] | None,
-    reward: NDArray[np.float64] | None,
+    initial: str, moves: TransitionColumns, final: Iterable[str], events: Listed, states: Listed, reward: Rewards | None
 ) -> RewardMachine:
     """Build a machine from names that nobody has checked."""
     check_name(initial, "the initial state")

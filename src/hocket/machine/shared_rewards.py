@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -17,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.graphs import Ints
-from hocket.machine.algebra import Projection
+from hocket.machine.algebra import Projection, Views
+from hocket.machine.names import Known
 from hocket.machine.reward_machine import RewardMachine
 
 Amount = int | Fraction  # in units
@@ -53,9 +55,7 @@ def payees_of(control: Mapping[str, Iterable[str]], event: str, knowers: Sequenc
     return [agent for agent in knowers if agent in control.get(event, ())] or list(knowers)
 
 
-def share_rewards(
-    team: RewardMachine, projections: Mapping[str, Projection], control: Mapping[str, Iterable[str]]
-) -> Amounts | Refutation:
+def share_rewards(team: RewardMachine, projections: Views, control: Known) -> Amounts | Refutation:
     """Share out the rewards of a machine whose states are all reachable; or refute that this is possible.
 
     Where the equations leave a choice, the transitions are gone through, nearest first, and on each the controllers of
@@ -74,9 +74,10 @@ def share_rewards(
         solved = solve(columns, decimals.codes[edges], decimals.values, shares)
         if isinstance(solved, list):
             for (view, agents), (classes, group_amounts) in zip(groups, solved, strict=True):
-                at = _places(view, event, classes)
+                at = np.searchsorted(view.enabling(event), classes) + int(np.searchsorted(view.label, event))
                 paid = [agent for agent in agents if agent in payees] or agents
-                for agent, part in zip(paid, _split_all(group_amounts, len(paid)), strict=True):
+                parts = [split(amount, len(paid)) if len(paid) > 1 else [amount] for amount in group_amounts]
+                for agent, part in zip(paid, zip(*parts, strict=True), strict=True):
                     amounts[agent][at] = part
         else:
             weights = tuple((int(edges[row]), weight) for row, weight in solved.items())
@@ -102,7 +103,8 @@ class Decimals:
     def __init__(self, team: RewardMachine) -> None:
         different, codes = np.unique(team.reward + 0.0, return_inverse=True)
         exact = [Fraction(repr(value)) for value in different.tolist()]
-        digits = max(_digits_after_point(value) for value in exact) if exact else 0
+        decimals = (f"{Decimal(repr(value)).normalize():f}".partition(".")[2] for value in different.tolist())
+        digits = max(map(len, decimals), default=0)
         self.unit = 10 ** (digits + SPARE_DIGITS)
         self.values = [int(value * self.unit) for value in exact]
         self.codes: Ints = codes.astype(np.int32)  # [transitions] the position of each reward in `values`
@@ -117,27 +119,13 @@ class Decimals:
         return self._order[self._begins[event] : self._begins[event + 1]]
 
 
-def _digits_after_point(value: Fraction) -> int:
-    twos, fives, rest = 0, 0, value.denominator
-    while rest % 2 == 0:
-        rest, twos = rest // 2, twos + 1
-    while rest % 5 == 0:
-        rest, fives = rest // 5, fives + 1
-    return max(twos, fives)
-
-
-def _groups(projections: Mapping[str, Projection], event: int) -> list[tuple[Projection, list[str]]]:
+def _groups(projections: Views, event: int) -> list[tuple[Projection, list[str]]]:
     """Collect the agents that know an event by their projections: what is paid to one could be paid to the other."""
     groups: dict[int, tuple[Projection, list[str]]] = {}
     for agent, view in projections.items():
         if view.visible[event]:
             groups.setdefault(id(view), (view, []))[1].append(agent)
     return list(groups.values())
-
-
-def _places(view: Projection, event: int, classes: Ints) -> NDArray[np.intp]:
-    begin = int(np.searchsorted(view.label, event))
-    return np.searchsorted(view.enabling(event), classes) + begin
 
 
 def split(amount: Amount, count: int) -> list[Amount]:
@@ -150,12 +138,6 @@ def split(amount: Amount, count: int) -> list[Amount]:
         return [amount / count] * count
     each, more = divmod(amount, count)
     return [each + (place < more) for place in range(count)]
-
-
-def _split_all(amounts: Sequence[Amount], count: int) -> list[list[Amount]]:
-    if count == 1:
-        return [list(amounts)]
-    return [list(parts) for parts in zip(*(split(amount, count) for amount in amounts), strict=True)]
 
 
 # One event.
@@ -193,8 +175,12 @@ def solve(
     failed = next((number for number, equation in enumerate(equations) if not system.add(*equation)), None)
     if failed is not None:
         return {int(rows[number]): weight for number, weight in _weights(equations[: failed + 1]).items()}
-    if shares is not None:
-        _settle_choices(system, equations, shares)
+    for row, reward in equations if shares is not None else ():
+        # Where amounts are still free, controllers get equal parts and the others nothing.
+        targets = _targets(reward, shares or ()) if any(map(system.is_free, row)) else ()
+        for unknown, target in zip(row, targets, strict=False):
+            if system.is_free(unknown):
+                system.add([unknown], target)
     kinds_of = [np.unique(column[rows]) for column in columns]
     return [
         (kinds, [system.value(int(offset + kind)) for kind in kinds.tolist()])
@@ -206,16 +192,6 @@ def _targets(reward: int, shares: Sequence[int]) -> list[int]:
     """Split a reward into equal parts, so many for each group."""
     parts = iter(split(reward, sum(shares)))
     return [sum(int(next(parts)) for _ in range(count)) for count in shares]
-
-
-def _settle_choices(system: _System, equations: Sequence[tuple[list[int], int]], shares: Sequence[int]) -> None:
-    """Go through the transitions: where amounts are still free, controllers get equal parts and the others nothing."""
-    for unknowns, reward in equations:
-        if not any(system.is_free(unknown) for unknown in unknowns):
-            continue
-        for unknown, target in zip(unknowns, _targets(reward, shares), strict=True):
-            if system.is_free(unknown):
-                system.add([unknown], target)
 
 
 def _weights(equations: Sequence[tuple[list[int], int]]) -> dict[int, int]:
@@ -265,7 +241,9 @@ class _System:
             _add(multiples, form.multiples, 1)
             _add(proof, form.proof, -1)
         if multiples := {unknown: factor for unknown, factor in multiples.items() if factor}:
-            self._solve_for(self._easiest(multiples), multiples, total, proof)
+            users = self._users
+            easiest = min(multiples, key=lambda each: (abs(multiples[each]) != 1, len(users.get(each, ()))))
+            self._solve_for(easiest, multiples, total, proof)
             return True
         if total:
             self.contradiction = proof
@@ -280,9 +258,6 @@ class _System:
         """Give an unknown's value where all free ones are 0."""
         form = self._solved.get(unknown)
         return 0 if form is None else form.constant
-
-    def _easiest(self, multiples: Mapping[int, Amount]) -> int:
-        return min(multiples, key=lambda unknown: (abs(multiples[unknown]) != 1, len(self._users.get(unknown, ()))))
 
     def _solve_for(self, unknown: int, multiples: dict[int, Amount], total: Amount, proof: dict[int, Amount]) -> None:
         factor = multiples.pop(unknown)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hocket.errors import counted
 from hocket.report.summary import RunGroup, Section, Summary
 from hocket.statistics import Interval, mean_share
 from hocket.study.records import KINDS
-from hocket.texts import counted
 
 MOST_NAMED = 4  # learners or tasks in a sentence
 GREEDY, SOFTMAX = "greedy", KINDS[0]

@@ -19,10 +19,10 @@ from hocket.draw.scene_files import read_scene
 from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError, HocketError
 from hocket.evaluation.evaluate import Bounds, bound_runs
+from hocket.lazy import show_in_notebook
 from hocket.learn.catalogue import LEARNERS, is_reference
 from hocket.learn.policies import Run
 from hocket.learn.settings import SettingValue
-from hocket.notebook_hook import shown
 from hocket.report.performance import LAST_TESTS, NEAR, Curve, FinalPerformance, curve_of, final_of, gather_tests
 from hocket.statistics import Comparison, compare, trailing_mean
 from hocket.study.published import Level, Published, published_from
@@ -150,10 +150,10 @@ class Section:
         return f"<Section {self.title!r}: {', '.join(group.label for group in self.groups)}>"
 
     def _repr_svg_(self) -> str | None:
-        return shown(self, "svg")
+        return show_in_notebook(self, "svg")
 
     def _repr_html_(self) -> str | None:
-        return shown(self, "html")
+        return show_in_notebook(self, "html")
 
 
 @dataclass(frozen=True, repr=False)
@@ -172,7 +172,7 @@ class Summary:
         return f"<Summary {self.title!r}: {', '.join(section.title for section in self.sections)}>"
 
     def _repr_html_(self) -> str | None:
-        return shown(self, "html")
+        return show_in_notebook(self, "html")
 
 
 def needs_log_x(section: Section, policy: str = KINDS[0]) -> bool:

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hocket.errors import FormatError
-from hocket.files import LONG_AGO, MEGABYTE, read_exactly, remove_unfinished, write_whole
+from hocket.files import LONG_AGO, MEGABYTE, in_form_of, plain, read_exactly, remove_unfinished, write_whole
 from hocket.machine.formats import FORMATS
-from hocket.texts import in_form_of, plain
 
 LIMIT = MEGABYTE  # of a file that is edited in the page
 LISTED = (".toml", ".json", ".hoa", ".dot", ".gv")  # suffixes of files that are offered; others can be named

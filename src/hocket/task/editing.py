@@ -10,9 +10,8 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from hocket.files import MEGABYTE, read_exactly, write_whole
+from hocket.files import MEGABYTE, in_form_of, plain, read_exactly, write_whole
 from hocket.machine.formats import json as json_notation
-from hocket.texts import in_form_of, plain
 
 LIMIT = MEGABYTE  # of a file that is edited; larger ones are written anew
 Knows = Mapping[str, Iterable[str]]

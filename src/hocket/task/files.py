@@ -27,7 +27,7 @@ from hocket.task.task import Task
 
 if TYPE_CHECKING:
     from hocket.machine.formulas.build import Reading
-    from hocket.machine.formulas.limits import Limits
+    from hocket.machine.formulas.syntax import Limits
 
 LIMIT = 128 * MEGABYTE
 TASK_KEYS = (

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from hocket.documents import Document
 from hocket.errors import TaskError, require_known
-from hocket.lazy import explain_kinds
+from hocket.lazy import explain_kinds, show_in_notebook
 from hocket.machine.algebra import reachable_part
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
 from hocket.machine.formats.schema import machine_to
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
-from hocket.notebook_hook import shown
 from hocket.task.agents import Agent, Gate
 from hocket.task.bodies import Bodies, check_bodies, units_of
 from hocket.task.conditions import ANYWHERE, Condition, Lexicon, Mask, parse_conditions, write_conditions
@@ -65,7 +64,7 @@ class Task:
         return f"<Task {self.name!r}: {len(self.agents):,} agents, {self.grid.rows} x {self.grid.columns} cells>"
 
     def _repr_svg_(self) -> str | None:
-        return shown(self, "svg")
+        return show_in_notebook(self, "svg")
 
     @cached_property
     def controllers(self) -> Mapping[str, Names]:

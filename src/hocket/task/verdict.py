@@ -10,16 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from hocket.deprecation import warn_deprecated
 from hocket.errors import HocketError, cut_names
+from hocket.lazy import show_in_notebook, warn_deprecated
 from hocket.machine.completion import Completion, completes_without, find_completion, find_idle, leaving_warnings
-from hocket.machine.composition import Composition
+from hocket.machine.composition import Composition, notes_of
 from hocket.machine.counterexample import listing
 from hocket.machine.decomposition import Control, Decomposition, Knows, decompose
 from hocket.machine.delays import EFFORT, DelayCheck, find_delays
 from hocket.machine.reward_machine import RewardMachine, require_machines
-from hocket.machine.shares import notes_of
-from hocket.notebook_hook import shown
 from hocket.task.catalogue import as_task
 from hocket.task.conditions import write_conditions
 from hocket.task.endless import order_notes, repeat_notes
@@ -172,7 +170,7 @@ class Verdict:
         return f"<Verdict on {name}: {'ok' if self.ok else 'not ok'}>"
 
     def _repr_html_(self) -> str | None:
-        return shown(self, "html")
+        return show_in_notebook(self, "html")
 
     def as_json(self) -> dict[str, object]:
         """Give the verdict as a JSON document."""

@@ -5,29 +5,27 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple
 
-from hocket.errors import FormatError, HocketError, MachineError, known_names
+from hocket.errors import FormatError, MachineError, known_names, located
 from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.machine.formats import json, toml
 from hocket.machine.formats.schema import Design, Files, design_from
 from hocket.machine.reward_machine import RewardMachine
 
 
-class Notation(Protocol):
-    """A way to write designs: a machine and, where the notation has room for them, local event sets and control."""
-
-    def read(self, content: str) -> Design: ...
-    def write(self, design: Design) -> str: ...
-
-
 class Format(NamedTuple):
     name: str  # of its module, which is loaded where it is used
     limit: int  # bytes
 
-    @property
-    def notation(self) -> Notation:
-        return cast(Notation, import_module(f"{__name__}.{self.name}"))
+    def read(self, content: str) -> Design:
+        """Read a machine and, where the format has room for them, local event sets and control."""
+        design: Design = import_module(f"{__name__}.{self.name}").read(content)
+        return design
+
+    def write(self, design: Design) -> str:
+        """Write them."""
+        return str(import_module(f"{__name__}.{self.name}").write(design))
 
 
 FORMATS = MappingProxyType(
@@ -44,10 +42,8 @@ FORMATS = MappingProxyType(
 
 def load_machine(path: str | Path) -> RewardMachine:
     """Read a machine from a file; the suffix says in which format."""
-    try:
+    with located(path=path, kind=MachineError):
         return load_design(path).enumerated()
-    except MachineError as error:
-        raise FormatError(str(error), path=path) from None
 
 
 def save_machine(machine: RewardMachine, path: str | Path) -> None:
@@ -63,16 +59,15 @@ def load_design(path: str | Path, document: object = None, files: Files | None =
     path = Path(path)
     form = _format_of(path)
     content = read_text(path, form.limit) if document is None else ""
-    try:
-        if document is None and form.name in ("toml", "json"):
-            document = toml.parse(content) if form.name == "toml" else json.parse(content)
-        if document is None:
-            return form.notation.read(content)
-        return design_from(document, files or files_in(path.parent, path.name))
-    except HocketError as error:
-        raise FormatError(str(error), path=path) from None
-    except RecursionError:
-        raise FormatError("is nested too deeply to be a machine", path=path) from None
+    with located(path=path):
+        try:
+            if document is None and form.name in ("toml", "json"):
+                document = toml.parse(content) if form.name == "toml" else json.parse(content)
+            if document is None:
+                return form.read(content)
+            return design_from(document, files or files_in(path.parent, path.name))
+        except RecursionError:
+            raise FormatError("is nested too deeply to be a machine") from None
 
 
 def files_in(folder: Path | None, *callers: str) -> Files:
@@ -80,10 +75,8 @@ def files_in(folder: Path | None, *callers: str) -> Files:
 
     def load(name: str, where: str, files: Files) -> RewardMachine:
         path = beside(folder, name, where)
-        try:
+        with located(where):
             return load_design(path, files=files).enumerated()
-        except HocketError as error:
-            raise FormatError(str(error), where=where) from None
 
     return Files(load, [*callers])
 
@@ -103,10 +96,8 @@ def save_design(design: Design, path: str | Path) -> None:
     """Write a machine with local event sets and control; not every format has room for these."""
     path = Path(path)
     form = _format_of(path)
-    try:
-        content = form.notation.write(design)
-    except HocketError as error:
-        raise FormatError(str(error), path=path) from None
+    with located(path=path):
+        content = form.write(design)
     if len(content.encode()) > form.limit:
         raise FormatError(f"this machine is too large for {path.suffix}; write it as .json", path=path)
     write_whole(path, content)

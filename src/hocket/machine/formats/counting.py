@@ -8,7 +8,6 @@ out with copies of its states, one for each count that still matters there.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -68,23 +67,18 @@ class Counting:
         return {
             (self.name(copy), event): reward
             for copy in self.copies
-            for event, _ in self._rows.get(copy[0], ())
-            if (reward := rewards.get((copy[0], event))) is not None and self._leads_on(copy, event)
+            for event, target in self._rows.get(copy[0], ())
+            if (reward := rewards.get((copy[0], event))) is not None
+            and (not isinstance(target, Counted) or copy[1][self._place[copy[0], event]] + 1 == target.times)
         }
-
-    def _leads_on(self, copy: Copy, event: str) -> bool:
-        counter = self.counters.get((copy[0], event))
-        return counter is None or copy[1][self._place[copy[0], event]] + 1 == counter.times
 
     @cached_property
     def copies(self) -> list[Copy]:
         """The states with all counts that some trace leads to, in the order of the states; each at least once."""
-        reached: dict[Copy, None] = {}
-        self._reach(self.initial, reached)
+        none: Counts = (0,) * len(self.counters)
+        reached = self._reach([(self.initial, none)])
         seen = {state for state, _ in reached}
-        for state in self.states:
-            if state not in seen:
-                self._reach(state, reached)
+        reached = self._reach([*reached, *((state, none) for state in self.states if state not in seen)])
         rank = {state: number for number, state in enumerate(self.states)}
         copies = sorted(reached, key=lambda copy: (rank[copy[0]], copy[1]))
         names = {self.name(copy) for copy in copies}
@@ -92,21 +86,16 @@ class Counting:
             raise FormatError("a copy of a state would have the name of another state", where=self.at)
         return copies
 
-    def _reach(self, state: str, reached: dict[Copy, None]) -> None:
-        start = (state, (0,) * len(self.counters))
-        reached[start] = None
-        queue = deque([start])
-        while queue:
-            for _, end in self.follow(queue.popleft()):
-                if end not in reached:
-                    if len(reached) >= len(self.states) + MOST_COPIES:
-                        advice = "count less, or fewer things at a time"
-                        raise FormatError(
-                            f"counting would add more than {MOST_COPIES:,} states to the machine: {advice}",
-                            where=self.at,
-                        )
-                    reached[end] = None
-                    queue.append(end)
+    def _reach(self, roots: list[Copy]) -> Iterable[Copy]:
+        room = iter(range(len(self.states) + MOST_COPIES))
+
+        def ends(copy: Copy) -> Iterable[Copy]:
+            if next(room, None) is None:
+                rule = f"counting would add more than {MOST_COPIES:,} states to the machine"
+                raise FormatError(f"{rule}: count less, or fewer things at a time", where=self.at)
+            return (end for _, end in self.follow(copy))
+
+        return distances_from(roots, ends)
 
     def follow(self, copy: Copy) -> Iterable[tuple[str, Copy]]:
         """List where events lead from a copy of a state."""

@@ -46,64 +46,42 @@ def write(design: Design) -> str:
 
 def read(content: str) -> Design:
     """Read a machine that `write` wrote."""
-    parsed = _Parsed()
+    initial: str | None = None
+    shapes: list[tuple[str, str]] = []
+    events: list[str] = []
+    triples: list[tuple[str, str, str]] = []
+    rewards: dict[tuple[str, str], float] = {}
     lines = [line.strip() for line in content.removesuffix("\n").split("\n")]
     if lines[0] != HEAD:
         raise FormatError(f"must begin with {HEAD!r}: only DOT files written by hocket can be read", where="line 1")
     foot = lines.index(FOOT) if FOOT in lines else len(lines)
     for number, line in enumerate(lines[1:foot], start=2):
-        try:
-            parsed.take(line)
-        except FormatError as error:
-            raise FormatError(str(error), where=f"line {number}") from None
-    if foot == len(lines):
-        raise FormatError(f"must end with {FOOT!r}; the file seems to be cut off", where=f"line {foot}")
-    for number, line in enumerate(lines[foot + 1 :], start=foot + 2):
-        if line:
-            raise FormatError(f"nothing may follow {FOOT!r}", where=f"line {number}")
-    return Design(parsed.machine())
-
-
-class _Parsed:
-    """What the lines so far have said."""
-
-    def __init__(self) -> None:
-        self.initial: str | None = None
-        self.states: list[str] = []
-        self.final: list[str] = []
-        self.events: list[str] = []
-        self.triples: list[tuple[str, str, str]] = []
-        self.rewards: dict[tuple[str, str], float] = {}
-
-    def take(self, line: str) -> None:
         if not line or SETTING.fullmatch(line) or POINT.fullmatch(line):
-            return
+            continue
         if match := EVENT.fullmatch(line):
-            self.events.append(unquote(match[1]))
+            events.append(unquote(match[1]))
         elif match := NODE.fullmatch(line):
-            self.states.append(unquote(match[1]))
-            if match[2] == "doublecircle":
-                self.final.append(unquote(match[1]))
+            shapes.append((unquote(match[1]), match[2]))
         elif match := ARROW.fullmatch(line):
-            self.initial = unquote(match[2])
+            initial = unquote(match[2])
         elif match := EDGE.fullmatch(line):
             state, target, event = (unquote(match[group]) for group in (1, 2, 3))
-            self.triples.append((state, event, target))
+            triples.append((state, event, target))
             try:
-                self.rewards[state, event] = float(match[4])
+                rewards[state, event] = float(match[4])
             except ValueError:
-                raise FormatError(f"the reward must be a number, got {match[4]!r}") from None
+                raise FormatError(f"the reward must be a number, got {match[4]!r}", where=f"line {number}") from None
         else:
-            raise FormatError("is not a statement that hocket writes")
-
-    def machine(self) -> RewardMachine:
-        if self.initial is None:
-            raise FormatError('has no arrow to the initial state, like: "start" -> "u0";')
-        return RewardMachine(
-            initial=self.initial,
-            transitions=self.triples,
-            final=self.final,
-            events=self.events,
-            rewards=self.rewards,
-            states=self.states,
-        )
+            raise FormatError("is not a statement that hocket writes", where=f"line {number}")
+    if foot == len(lines):
+        raise FormatError(f"must end with {FOOT!r}; the file seems to be cut off", where=f"line {foot}")
+    if (after := next((number for number, line in enumerate(lines) if number > foot and line), None)) is not None:
+        raise FormatError(f"nothing may follow {FOOT!r}", where=f"line {after + 1}")
+    if initial is None:
+        raise FormatError('has no arrow to the initial state, like: "start" -> "u0";')
+    final = [state for state, shape in shapes if shape == "doublecircle"]
+    states = [state for state, _ in shapes]
+    machine = RewardMachine(
+        initial=initial, transitions=triples, final=final, events=events, rewards=rewards, states=states
+    )
+    return Design(machine)

@@ -21,28 +21,24 @@ A machine may call others, by an event or in a state, and may be made of parts (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-import numpy as np
-
 from hocket.documents import Document, as_lists, as_number, as_table, as_text, as_texts, check_keys
-from hocket.errors import FormatError, MachineError, shown
-from hocket.graphs import Ints
+from hocket.errors import FormatError, MachineError, located, shown
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import enumerate_states
 from hocket.machine.formats.counting import MOST_TIMES, Counted, Counting
+from hocket.machine.names import TransitionColumns
 from hocket.machine.parts import PARTS, Labelled, rename_events, unfold
 from hocket.machine.reward_machine import RewardMachine
-from hocket.machine.transitions import TransitionColumns
 
 if TYPE_CHECKING:
     from hocket.machine.formulas.build import Reading
-    from hocket.machine.formulas.limits import Limits
+    from hocket.machine.formulas.syntax import Limits
 
 LANGUAGES = ("formula", "regex", "declare")  # of sentences
 TABLE_KEYS = ("initial", "final", "events", "states", "transitions", "rewards", "calls")
@@ -84,7 +80,7 @@ class Files:
 
     @cached_property
     def limits(self) -> Limits:
-        from hocket.machine.formulas.limits import Limits  # most files have no sentence
+        from hocket.machine.formulas.syntax import Limits  # most files have no sentence
 
         return Limits()
 
@@ -126,10 +122,8 @@ def sentence_from(table: Document, at: str = "", also: tuple[str, ...] = (), *, 
     value = table[language]
     sentence = as_texts(value, f"{at}{language}") if language == "declare" else as_text(value, f"{at}{language}")
     events = as_texts(table["events"], f"{at}events") if "events" in table else None
-    try:
+    with located(f"{at}{language}", kind=MachineError):
         return read_sentence(language, sentence, events, files.limits)
-    except MachineError as error:
-        raise FormatError(str(error), where=f"{at}{language}") from None
 
 
 def machine_from(table: Document, at: str = "", files: Files | None = None) -> RewardMachine:
@@ -140,7 +134,7 @@ def machine_from(table: Document, at: str = "", files: Files | None = None) -> R
     if "calls" in table or {*PARTS} & {*table}:
         return _made_of_parts(dict(table), at, files)
     if {*LANGUAGES} & {*table}:
-        with _located(at):
+        with located(at, kind=MachineError):
             return sentence_from(table, at, files=files).machine(files.limits)
     if "transitions" not in table:
         raise FormatError("is missing; it maps each state to its events and where they lead", where=f"{at}transitions")
@@ -154,7 +148,7 @@ def machine_from(table: Document, at: str = "", files: Files | None = None) -> R
     types = set(map(type, chain.from_iterable(row.values() for row in rows.values())))
     if "rewards" not in table and types <= {str}:  # as in most files, large ones above all
         named, initial = cast(Mapping[str, Mapping[str, str]], rows), _initial(table, lists.get("states", ()), at)
-        with _located(at):
+        with located(at, kind=MachineError):
             return RewardMachine._from_rows(initial, named, lists["final"], lists.get("events"), lists.get("states"))
     moves = {
         (state, event): _target(state, target, f"{at}transitions.{state}.{event}")
@@ -163,7 +157,16 @@ def machine_from(table: Document, at: str = "", files: Files | None = None) -> R
     }
     if "states" not in lists and not all(rows.values()):
         lists["states"] = _states(rows, moves)
-    initial, rewards = _initial(table, lists.get("states", ()), at), _rewards(table, at)
+    initial = _initial(table, lists.get("states", ()), at)
+    rewards = (
+        None
+        if "rewards" not in table
+        else {
+            (state, event): as_number(reward, f"{at}rewards.{state}.{event}")
+            for state, row in as_table(table["rewards"], f"{at}rewards").items()
+            for event, reward in as_table(row, f"{at}rewards.{state}").items()
+        }
+    )
     transitions = {key: target for key, target in moves.items() if isinstance(target, str)}
     if len(transitions) < len(moves):
         states = tuple(dict.fromkeys([*_states(rows, moves), *lists.get("states", ()), initial]))
@@ -173,7 +176,7 @@ def machine_from(table: Document, at: str = "", files: Files | None = None) -> R
         lists["final"] = (*counting.copies_of(lists.get("final", ())), *unknown)
         lists.setdefault("events", tuple(dict.fromkeys(event for _, event in moves)))
         rewards = None if rewards is None else counting.spread(rewards)
-    with _located(at):
+    with located(at, kind=MachineError):
         return RewardMachine(
             initial=initial,
             transitions=transitions,
@@ -192,7 +195,7 @@ def _made_of_parts(table: Document, at: str, files: Files) -> RewardMachine:
     calls = _Calls(rows, f"{at}calls.", files)
     if part := {*PARTS} & {*table}:
         check_keys(table, (*part,), at, f"with {min(part)}, only calls may be given; ")
-        return calls.part(min(part), table[min(part)], at, ())
+        return calls.part(min(part), table[min(part)], at)
     if "rewards" in table:
         raise FormatError("a machine that calls others is rewarded for completion alone", where=f"{at}rewards")
     moves = as_table(table.get("transitions", {}), f"{at}transitions")
@@ -200,8 +203,8 @@ def _made_of_parts(table: Document, at: str, files: Files) -> RewardMachine:
         if "to" in row:
             moves[name] = {**as_table(moves.get(name, {}), f"{at}transitions.{name}"), name: row["to"]}
     outer = machine_from({"initial": next(iter(moves), ""), **table, "transitions": moves}, at)
-    with _located(at):
-        return unfold(outer, {name: calls.machine(name, ()) for name in rows})
+    with located(at, kind=MachineError):
+        return unfold(outer, {name: calls.machine(name) for name in rows})
 
 
 class _Calls:
@@ -210,25 +213,28 @@ class _Calls:
     def __init__(self, rows: Mapping[str, Document], at: str, files: Files) -> None:
         self.rows, self.at, self.files = rows, at, files
         self.made: dict[str, RewardMachine] = {}
+        self.callers: list[str] = []  # that are being built, of which each calls the next
 
-    def machine(self, name: str, callers: tuple[str, ...]) -> RewardMachine:
+    def machine(self, name: str) -> RewardMachine:
         """Build a machine that is called."""
         where = f"{self.at}{name}"
-        if name in callers:
-            raise FormatError(f"a machine must not call itself, got {' > '.join((*callers, name))}", where=where)
+        if name in self.callers:
+            raise FormatError(f"a machine must not call itself, got {' > '.join((*self.callers, name))}", where=where)
         if name not in self.made:
-            with _located(f"{where}."):
-                self.made[name] = self._build(self.rows[name], where, (*callers, name))
+            self.callers.append(name)
+            with located(where, kind=MachineError):
+                self.made[name] = self._build(self.rows[name], where)
+            self.callers.pop()
         return self.made[name]
 
-    def _build(self, row: Document, where: str, callers: tuple[str, ...]) -> RewardMachine:
+    def _build(self, row: Document, where: str) -> RewardMachine:
         check_keys(row, CALL_KEYS, f"{where}.")
         kinds = [key for key in row if key not in ("rename", "to")]
         if len(kinds) != 1:
             raise FormatError(f"must have a machine or one of {', '.join(PARTS)}, got {len(kinds)}", where=where)
         value = row[kinds[0]]
         if kinds[0] != "machine":
-            machine = self.part(kinds[0], value, f"{where}.", callers)
+            machine = self.part(kinds[0], value, f"{where}.")
         elif isinstance(value, str):
             machine = self.files.machine(value, f"{where}.machine")
         else:
@@ -237,13 +243,13 @@ class _Calls:
         new = {event: as_text(name, f"{where}.rename.{event}") for event, name in names.items()}
         return rename_events(machine, new) if new else machine
 
-    def part(self, kind: str, value: object, at: str, callers: tuple[str, ...]) -> RewardMachine:
+    def part(self, kind: str, value: object, at: str) -> RewardMachine:
         """Build a machine of parts, which are events or calls."""
         where = f"{at}{kind}"
         if kind not in ("repeat", "within"):
             names = as_texts(value, where)
-            with _located(where):
-                return PARTS[kind](*(Labelled(name, self._part(name, callers)) for name in names))
+            with located(where, kind=MachineError):
+                return PARTS[kind](*map(self._labelled, names))
         row = as_table(value, where)
         number = "times" if kind == "repeat" else "events"
         check_keys(row, ("part", number), f"{where}.")
@@ -251,20 +257,11 @@ class _Calls:
             if key not in row:
                 raise FormatError(f"is missing; {kind} has 'part' and '{number}'", where=f"{where}.{key}")
         name = as_text(row["part"], f"{where}.part")
-        with _located(where):
-            return PARTS[kind](Labelled(name, self._part(name, callers)), row[number])
+        with located(where, kind=MachineError):
+            return PARTS[kind](self._labelled(name), row[number])
 
-    def _part(self, name: str, callers: tuple[str, ...]) -> str | RewardMachine:
-        return self.machine(name, callers) if name in self.rows else name
-
-
-@contextmanager
-def _located(at: str) -> Iterator[None]:
-    """Say of an error in a machine where in a file its table stands."""
-    try:
-        yield
-    except MachineError as error:
-        raise FormatError(str(error), where=at.rstrip(".") or None) from None
+    def _labelled(self, name: str) -> Labelled:
+        return Labelled(name, self.machine(name) if name in self.rows else name)
 
 
 def _target(state: str, value: object, where: str) -> str | Counted:
@@ -295,24 +292,15 @@ def design_to(design: Design) -> Document:
     """Lay a design out as `design_from` reads it."""
     document = machine_to(design.enumerated())
     moves: Document = {key: document.pop(key) for key in ("transitions", "rewards") if key in document}
-    for key, lists in (("knows", design.knows), ("control", design.control)):
-        if lists:
-            document[key] = {name: list(names) for name, names in lists.items()}
-    return {**document, **moves}
-
-
-def _looked_up(names: Sequence[str], places: Ints) -> list[str]:
-    """Look many names up at once."""
-    table = np.empty(len(names), np.object_)
-    table[:] = names
-    looked_up: list[str] = table[places].tolist()
-    return looked_up
+    given = {key: lists for key, lists in (("knows", design.knows), ("control", design.control)) if lists}
+    lists = {key: {name: list(names) for name, names in lists.items()} for key, lists in given.items()}
+    return {**document, **lists, **moves}
 
 
 def machine_to(machine: RewardMachine) -> Document:
     """Lay a machine out as `machine_from` reads it, leaving out what goes without saying."""
     states, events, graph = tuple(machine.states), tuple(machine.events), machine.graph
-    names, ends = (_looked_up(*pair) for pair in ((events, graph.label), (states, graph.target)))
+    names, ends = ([*map(events.__getitem__, graph.label.tolist())], [*map(states.__getitem__, graph.target.tolist())])
     transitions: dict[str, dict[str, str]] = {}
     for state, begin, end in zip(states, graph.first[:-1].tolist(), graph.first[1:].tolist(), strict=True):
         if begin < end:
@@ -338,13 +326,3 @@ def _initial(table: Document, states: tuple[str, ...], at: str) -> str:
     for state in (*as_table(table["transitions"], f"{at}transitions"), *states):
         return state
     raise FormatError("is missing, and there is no first state to use instead", where=f"{at}initial")
-
-
-def _rewards(table: Document, at: str) -> dict[tuple[str, str], float] | None:
-    if "rewards" not in table:
-        return None
-    return {
-        (state, event): as_number(reward, f"{at}rewards.{state}.{event}")
-        for state, row in as_table(table["rewards"], f"{at}rewards").items()
-        for event, reward in as_table(row, f"{at}rewards.{state}").items()
-    }

@@ -39,37 +39,34 @@ def read(content: str) -> Design:
     marked: list[str] = []
     for number, line in enumerate(io.StringIO(content), start=1):
         line = line.rstrip("\r\n")
-        if BLANK.fullmatch(line):
-            continue
         try:
+            if BLANK.fullmatch(line):
+                continue
             if initial is None:
-                initial = _read_initial(line)
+                initial = _name(_matched(INITIAL, line, "the initial state, like: 0 # initial state")[1])
                 continue
             state, target, event, reward = _read_transition(line)
+            if event == FINAL_MARK:
+                marked.append(state)
+            elif (state, event) in rewards:
+                raise FormatError(f"state {state!r} has a transition on {event!r} already")
+            else:
+                triples.append((state, event, target))
+                rewards[state, event] = reward
         except FormatError as error:
             raise FormatError(str(error), where=f"line {number}") from None
-        if event == FINAL_MARK:
-            marked.append(state)
-        elif (state, event) in rewards:
-            raise FormatError(f"state {state!r} has a transition on {event!r} already", where=f"line {number}")
-        else:
-            triples.append((state, event, target))
-            rewards[state, event] = reward
     if initial is None:
         raise FormatError("must begin with the initial state, got an empty file")
-    return Design(_build(initial, triples, rewards, marked))
-
-
-def _build(
-    initial: str, triples: list[tuple[str, str, str]], rewards: dict[tuple[str, str], float], marked: list[str]
-) -> RewardMachine:
     paid = _paid_dead_ends({(state, event): target for state, event, target in triples}, rewards)
-    states = dict.fromkeys([state for state, _, target in triples for state in (state, target)] + marked) or {
-        initial: None
-    }
-    return RewardMachine(
-        initial=initial, transitions=triples, final=dict.fromkeys(marked or paid), rewards=rewards, states=states
+    states = dict.fromkeys([*(end for state, _, target in triples for end in (state, target)), *marked])
+    machine = RewardMachine(
+        initial=initial,
+        transitions=triples,
+        final=dict.fromkeys(marked or paid),
+        rewards=rewards,
+        states=states or [initial],
     )
+    return Design(machine)
 
 
 def _paid_dead_ends(transitions: Mapping[tuple[str, str], str], rewards: Mapping[tuple[str, str], float]) -> list[str]:
@@ -77,17 +74,15 @@ def _paid_dead_ends(transitions: Mapping[tuple[str, str], str], rewards: Mapping
     return [target for key, target in transitions.items() if rewards[key] > 0 and target not in leaving]
 
 
-def _read_initial(line: str) -> str:
-    match = INITIAL.fullmatch(line)
+def _matched(pattern: re.Pattern[str], line: str, what: str) -> re.Match[str]:
+    match = pattern.fullmatch(line)
     if match is None:
-        raise FormatError(f"must be the initial state, like: 0 # initial state; got {_shown(line)}")
-    return _name(match[1])
+        raise FormatError(f"must be {what}; got {_shown(line)}")
+    return match
 
 
 def _read_transition(line: str) -> tuple[str, str, str, float]:
-    match = TRANSITION.fullmatch(line)
-    if match is None:
-        raise FormatError(f"must be a transition, like: (0, 1, 'event', 0); got {_shown(line)}")
+    match = _matched(TRANSITION, line, "a transition, like: (0, 1, 'event', 0)")
     state, target, event = (_name(match[group]) for group in (1, 2, 3))
     try:
         reward = float(match[4])
@@ -136,8 +131,8 @@ def write(design: Design) -> str:
         reward = machine.rewards[state, event]
         shown = int(reward) if reward.is_integer() and abs(reward) < 1e15 else reward
         lines.append(f"({_token(state)}, {_token(target)}, {event!r}, {shown})")
-    lines += [f"({_token(state)}, {_token(state)}, {FINAL_MARK!r}, 0) # final" for state in machine.final]
-    return "\n".join(lines) + "\n"
+    finals = map(_token, machine.final)
+    return "\n".join((*lines, *(f"({state}, {state}, {FINAL_MARK!r}, 0) # final" for state in finals), ""))
 
 
 def _token(state: str) -> str:

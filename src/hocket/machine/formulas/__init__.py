@@ -2,49 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal, TypedDict, Unpack, overload
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypedDict, TypeVar, Unpack, overload
 
 from hocket.errors import FormulaError, known_names
 from hocket.machine.composition import Composition
 from hocket.machine.formulas.build import Reading, read_conjuncts
-from hocket.machine.formulas.declare import parse_declare
-from hocket.machine.formulas.language import Translator, conjuncts_of
-from hocket.machine.formulas.limits import MOST_SECONDS, MOST_STATES, Limits
-from hocket.machine.formulas.ltlf import parse_ltlf
+from hocket.machine.formulas.ltlf import parse_declare, parse_ltlf
+from hocket.machine.formulas.meaning import Translator
 from hocket.machine.formulas.regex import Regex
-from hocket.machine.formulas.syntax import FUTURE, PAST, Formulas
-from hocket.machine.names import in_order
+from hocket.machine.formulas.syntax import FUTURE, MOST_SECONDS, MOST_STATES, PAST, Formulas, Limits
+from hocket.machine.names import Listed, in_order
 from hocket.machine.reward_machine import RewardMachine
 
+Parsed = TypeVar("Parsed")
+Whole = Literal[False]
 
-class LimitArguments(TypedDict, total=False):
+
+class Most(TypedDict, total=False):
     """The arguments by which `from_ltlf` and its relatives take `Limits`."""
 
     most_states: int
     most_seconds: float
 
 
-def read_sentence(
-    language: str, sentence: str | Sequence[str], events: Iterable[str] | None, limits: Limits
-) -> Reading:
+def read_sentence(language: str, sentence: str | Sequence[str], events: Listed, limits: Limits) -> Reading:
     """Read a task in one of the languages: a text, or for DECLARE a list of texts."""
-    if language == "declare":
-        return read_declare(sentence, events, limits)
-    return (read_ltlf if language == "formula" else read_regex)(str(sentence), events, limits)
+    readers: dict[str, Callable[..., Reading]] = {"formula": read_ltlf, "regex": read_regex, "declare": read_declare}
+    return readers[language](sentence, events, limits)
 
 
 @overload
-def from_ltlf(
-    text: str, events: Iterable[str] | None = None, *, parts: Literal[False] = False, **limits: Unpack[LimitArguments]
-) -> RewardMachine: ...
+def from_ltlf(text: str, events: Listed = None, *, parts: Whole = False, **limits: Unpack[Most]) -> RewardMachine: ...
 @overload
-def from_ltlf(
-    text: str, events: Iterable[str] | None = None, *, parts: Literal[True], **limits: Unpack[LimitArguments]
-) -> Composition: ...
+def from_ltlf(text: str, events: Listed = None, *, parts: Literal[True], **limits: Unpack[Most]) -> Composition: ...
 def from_ltlf(
     text: str,
-    events: Iterable[str] | None = None,
+    events: Listed = None,
     *,
     parts: bool = False,
     most_states: int = MOST_STATES,
@@ -68,16 +62,12 @@ def from_ltlf(
 
 
 @overload
-def from_regex(
-    text: str, events: Iterable[str] | None = None, *, parts: Literal[False] = False, **limits: Unpack[LimitArguments]
-) -> RewardMachine: ...
+def from_regex(text: str, events: Listed = None, *, parts: Whole = False, **limits: Unpack[Most]) -> RewardMachine: ...
 @overload
-def from_regex(
-    text: str, events: Iterable[str] | None = None, *, parts: Literal[True], **limits: Unpack[LimitArguments]
-) -> Composition: ...
+def from_regex(text: str, events: Listed = None, *, parts: Literal[True], **limits: Unpack[Most]) -> Composition: ...
 def from_regex(
     text: str,
-    events: Iterable[str] | None = None,
+    events: Listed = None,
     *,
     parts: bool = False,
     most_states: int = MOST_STATES,
@@ -94,23 +84,15 @@ def from_regex(
 
 @overload
 def from_declare(
-    constraints: Iterable[str],
-    events: Iterable[str] | None = None,
-    *,
-    parts: Literal[False] = False,
-    **limits: Unpack[LimitArguments],
+    constraints: Iterable[str], events: Listed = None, *, parts: Whole = False, **limits: Unpack[Most]
 ) -> RewardMachine: ...
 @overload
 def from_declare(
-    constraints: Iterable[str],
-    events: Iterable[str] | None = None,
-    *,
-    parts: Literal[True],
-    **limits: Unpack[LimitArguments],
+    constraints: Iterable[str], events: Listed = None, *, parts: Literal[True], **limits: Unpack[Most]
 ) -> Composition: ...
 def from_declare(
     constraints: Iterable[str],
-    events: Iterable[str] | None = None,
+    events: Listed = None,
     *,
     parts: bool = False,
     most_states: int = MOST_STATES,
@@ -129,58 +111,56 @@ def _made(reading: Reading, parts: bool, limits: Limits) -> RewardMachine | Comp
     return reading.parts(limits) if parts else reading.machine(limits)
 
 
-def read_ltlf(text: str, events: Iterable[str] | None, limits: Limits) -> Reading:
+def read_ltlf(text: str, events: Listed, limits: Limits) -> Reading:
     """Read a formula and sort its conjuncts."""
-    formulas, declared = _with_events(events)
-    formula = parse_ltlf(text, formulas)
-    names = _all_events(formulas, declared)
-    conjuncts = conjuncts_of(formulas, formula, len(names), limits)
+    formulas, names, formula = _parsed(events, lambda formulas: parse_ltlf(text, formulas))
+    translator = Translator(formulas, len(names), limits, at_last=formulas.is_pure_past(formula))
+    conjuncts = [translator.conjunct(part, formulas.text(part)) for part in formulas.conjuncts(formula)]
     return read_conjuncts(conjuncts, names, limits, _notes(formulas, formula))
 
 
-def read_regex(text: str, events: Iterable[str] | None, limits: Limits) -> Reading:
+def read_regex(text: str, events: Listed, limits: Limits) -> Reading:
     """Read a regular expression and sort the factors of its intersection."""
-    formulas, declared = _with_events(events)
-    regex = Regex(text, formulas)
-    names = _all_events(formulas, declared)
+    _, names, regex = _parsed(events, lambda formulas: Regex(text, formulas))
     return read_conjuncts(regex.conjuncts(len(names), limits), names, limits)
 
 
-def read_declare(constraints: Iterable[str], events: Iterable[str] | None, limits: Limits) -> Reading:
+def read_declare(constraints: Iterable[str], events: Listed, limits: Limits) -> Reading:
     """Read constraints and sort them."""
     if isinstance(constraints, str) or not isinstance(constraints, Iterable):
         raise FormulaError(f"constraints must come as a list, such as ['response(a, b)'], got {constraints!r:.60}")
-    formulas, declared = _with_events(events)
-    read: list[tuple[str, int]] = []
-    for number, text in enumerate(constraints, start=1):
-        try:
-            read.append((text, parse_declare(text, formulas)))
-        except FormulaError as error:
-            raise FormulaError(f"constraint {number}: {error}") from None
-    if not read:
-        raise FormulaError("a task needs at least one constraint, got none")
-    names = _all_events(formulas, declared)
+
+    def parse(formulas: Formulas) -> list[tuple[str, int]]:
+        read: list[tuple[str, int]] = []
+        for number, text in enumerate(constraints, start=1):
+            try:
+                read.append((text, parse_declare(text, formulas)))
+            except FormulaError as error:
+                raise FormulaError(f"constraint {number}: {error}") from None
+        if not read:
+            raise FormulaError("a task needs at least one constraint, got none")
+        return read
+
+    formulas, names, read = _parsed(events, parse)
     translator = Translator(formulas, len(names), limits)
     return read_conjuncts([translator.conjunct(formula, text.strip()) for text, formula in read], names, limits)
 
 
-def _with_events(events: Iterable[str] | None) -> tuple[Formulas, int | None]:
-    """Begin a store of formulas that knows the declared events, in their order; also count them, if there are any."""
+def _parsed(events: Listed, parse: Callable[[Formulas], Parsed]) -> tuple[Formulas, list[str], Parsed]:
+    """Parse a task's text; also list its events: the declared ones in their order, where there must be no others."""
     formulas = Formulas()
-    for event in () if events is None else in_order(events, "an event"):
+    declared = None if events is None else in_order(events, "an event")
+    for event in declared or ():
         formulas.name(event)
-    return formulas, None if events is None else len(formulas.events)
-
-
-def _all_events(formulas: Formulas, declared: int | None) -> Sequence[str]:
-    """List the events; where some are declared, there must be no others."""
+    known = len(formulas.events)
+    parsed = parse(formulas)
     names = list(formulas.events)
-    for name in () if declared is None else names[declared:]:
-        hint = known_names(name, names[:declared])
-        raise FormulaError(f"event {name!r} is not among the events declared ({hint})")
+    if declared is not None and len(names) > known:
+        hint = known_names(names[known], names[:known])
+        raise FormulaError(f"event {names[known]!r} is not among the events declared ({hint})")
     if not names:
         raise FormulaError("a task needs at least one event, got none; name one in the formula, or give events")
-    return names
+    return formulas, names, parsed
 
 
 def _notes(formulas: Formulas, formula: int) -> list[str]:

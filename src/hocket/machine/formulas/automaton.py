@@ -12,11 +12,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.graphs import Flags, Ints
-from hocket.machine.formulas.limits import Limits
-from hocket.machine.formulas.partition import minimal
+from hocket.graphs import Flags, Ints, ranges
+from hocket.machine.formulas.syntax import Limits
 
 Longs = NDArray[np.int64]
+Combine = Callable[[Flags, Flags], Flags]
+Kinds = Mapping[int, int]  # event -> its column
 Value = TypeVar("Value")
 Situation = TypeVar("Situation", bound=Hashable)
 
@@ -29,7 +30,7 @@ class Automaton(NamedTuple):
 
     move: Ints  # [states, kinds]
     accepts: Flags  # [states]
-    kind: Mapping[int, int]  # event -> its column
+    kind: Kinds
     others: int  # the column of all other events; -1 if every event has its own
     events: int  # how many events there are
 
@@ -45,13 +46,13 @@ class Automaton(NamedTuple):
         return int(self.move[state, self.column(event)])
 
     @property
-    def changing(self) -> Flags:
-        """Which kinds of events change some state: [kinds]."""
-        return np.asarray((self.move != np.arange(self.states, dtype=np.int32)[:, None]).any(axis=0))
+    def stays(self) -> Flags:
+        """Which kinds of events leave which states as they are: [states, kinds]."""
+        return np.asarray(self.move == np.arange(self.states, dtype=np.int32)[:, None])
 
     def relevant(self) -> list[int]:
         """List the events that change some state."""
-        return self._events_of(self.changing)
+        return self._events_of(~np.asarray(self.stays.all(axis=0)))
 
     def _events_of(self, kinds: Flags) -> list[int]:
         """List the events of some kinds."""
@@ -84,7 +85,7 @@ class Automaton(NamedTuple):
     @property
     def hopeless(self) -> Flags:
         """The states from which nothing is accepted, of which a minimal automaton has at most one: [states]."""
-        return np.asarray(~self.accepts & (self.move == np.arange(self.states, dtype=np.int32)[:, None]).all(axis=1))
+        return np.asarray(~self.accepts & self.stays.all(axis=1))
 
     @property
     def lasts(self) -> bool:
@@ -100,16 +101,13 @@ class Automaton(NamedTuple):
         return self._replace(accepts=~self.accepts)
 
 
-def make_automaton(
-    move: Ints, accepts: Flags, kind: Mapping[int, int], others: int, events: int, limits: Limits
-) -> Automaton:
+def make_automaton(move: Ints, accepts: Flags, kind: Kinds, others: int, events: int, limits: Limits) -> Automaton:
     """Minimise an automaton whose initial state is 0, and merge the kinds of events that do the same."""
-    return _with_kinds(*minimal(move, accepts, 0, limits)[:2], kind, others, events)
-
-
-def _with_kinds(move: Ints, accepts: Flags, kind: Mapping[int, int], others: int, events: int) -> Automaton:
-    """Merge the kinds of events that do the same."""
-    move, column = _merge_columns(move)
+    move, accepts = minimal(move, accepts, limits)
+    first: dict[bytes, int] = {}  # equal columns have the same number
+    column = [first.setdefault(np.ascontiguousarray(row).tobytes(), len(first)) for row in move.T]
+    if len(first) < move.shape[1]:
+        move = np.ascontiguousarray(move[:, np.unique(column, return_index=True)[1]])
     kind = {event: column[old] for event, old in kind.items()}
     others = column[others] if others >= 0 else -1
     if others < 0:  # let one kind stand for the rest: the events that change nothing, if there are any
@@ -126,24 +124,14 @@ def _with_kinds(move: Ints, accepts: Flags, kind: Mapping[int, int], others: int
     return Automaton(move, accepts, kind, others, events)
 
 
-def _merge_columns(move: Ints) -> tuple[Ints, list[int]]:
-    """Keep one of each set of equal columns; say for each column which one stands for it."""
-    first: dict[bytes, int] = {}
-    kept: list[int] = []
-    column: list[int] = []
-    for index in range(move.shape[1]):
-        number = first.setdefault(np.ascontiguousarray(move[:, index]).tobytes(), len(first))
-        if number == len(kept):
-            kept.append(index)
-        column.append(number)
-    return (move if len(kept) == move.shape[1] else np.ascontiguousarray(move[:, kept])), column
-
-
-def product(
-    left: Automaton, right: Automaton, accept: Callable[[Flags, Flags], Flags], limits: Limits, what: str
-) -> Automaton:
+def product(left: Automaton, right: Automaton, accept: Combine, limits: Limits, what: str) -> Automaton:
     """Run two automata side by side, reachable pairs only; `accept` says which pairs accept."""
-    kind, others, columns = _joint_kinds(left, right)
+    columns: dict[tuple[int, int], int] = {}  # kinds that events of both have together -> kind of the product
+    kind, others = {}, -1
+    for event in {**left.kind, **right.kind}:
+        kind[event] = columns.setdefault((left.column(event), right.column(event)), len(columns))
+    if len(kind) < left.events:
+        others = columns.setdefault((left.others, right.others), len(columns))
     left_column, right_column = (np.array(part, np.intp) for part in zip(*columns, strict=True))
     wide = right.states
     sinks = _sinks(left, right, accept)
@@ -171,19 +159,6 @@ def product(
     return make_automaton(move, accepts, kind, others, left.events, limits)
 
 
-def _joint_kinds(left: Automaton, right: Automaton) -> tuple[dict[int, int], int, list[tuple[int, int]]]:
-    """Find the pairs of kinds that events of two automata have together."""
-    number: dict[tuple[int, int], int] = {}
-    kind: dict[int, int] = {}
-    for event in {**left.kind, **right.kind}:
-        pair = (left.column(event), right.column(event))
-        kind[event] = number.setdefault(pair, len(number))
-    others = -1
-    if len(kind) < left.events:
-        others = number.setdefault((left.others, right.others), len(number))
-    return kind, others, list(number)
-
-
 class _Sinks(NamedTuple):
     """Pairs that are as good as a single pair, because one side alone decides all that follows."""
 
@@ -200,18 +175,16 @@ class _Sinks(NamedTuple):
         return codes
 
 
-def _sinks(left: Automaton, right: Automaton, accept: Callable[[Flags, Flags], Flags]) -> _Sinks:
+def _sinks(left: Automaton, right: Automaton, accept: Combine) -> _Sinks:
     """Find the states that are never left and that decide what a product accepts, whatever the other side does."""
     both = np.array([False, True])
     codes = []
-    for side, order in ((left, 1), (right, -1)):
-        still = (side.move == np.arange(side.states, dtype=np.int32)[:, None]).all(axis=1)
+    for side, order, place in ((left, 1, right.states), (right, -1, 1)):
         code = np.full(side.states, -1, np.int64)
-        for state in np.flatnonzero(still).tolist():
-            mine = np.repeat(side.accepts[state], 2)
-            verdict = accept(*(mine, both)[::order])
+        for state in np.flatnonzero(side.stays.all(axis=1)).tolist():
+            verdict = accept(*(np.repeat(side.accepts[state], 2), both)[::order])
             if verdict[0] == verdict[1]:
-                code[state] = state * right.states if order == 1 else state
+                code[state] = state * place
         codes.append(code)
     return _Sinks(codes[0], codes[1], right.states)
 
@@ -249,17 +222,11 @@ def conjunction(parts: Sequence[Automaton], limits: Limits, what: str) -> Automa
     """Multiply automata, small ones and those that share events first, minimising as the product grows."""
     waiting = list(parts)
     while len(waiting) > 1:
-        waiting.sort(key=lambda part: part.states)
-        smallest = waiting.pop(0)
-        partner = min(range(len(waiting)), key=lambda index: _burden(smallest, waiting[index]))
-        waiting.append(product(smallest, waiting.pop(partner), np.logical_and, limits, what))
+        smallest, *others = sorted(waiting, key=lambda part: part.states)
+        burdens = [other.states / (1 + 3 * len(smallest.kind.keys() & other.kind.keys())) for other in others]
+        partner = others.pop(burdens.index(min(burdens)))  # events in common keep the product small
+        waiting = [*others, product(smallest, partner, np.logical_and, limits, what)]
     return waiting[0]
-
-
-def _burden(left: Automaton, right: Automaton) -> float:
-    """Guess how large a product will be: events in common keep it small."""
-    common = len(left.kind.keys() & right.kind.keys())
-    return right.states / (1 + 3 * common)
 
 
 def constant(value: bool, events: int) -> Automaton:
@@ -297,3 +264,115 @@ def explore(
     kind = {event: column for column, event in enumerate(kinds)}
     others = len(kinds) if len(kinds) < events else -1
     return make_automaton(np.array(rows, np.int32), accepted, kind, others, events, limits)
+
+
+# Minimising: which states no trace tells apart, found a column at a time.
+
+
+def minimal(move: Ints, accepts: Flags, limits: Limits) -> tuple[Ints, Flags]:
+    """Merge the states that no trace tells apart, and drop those that no trace reaches from state 0.
+
+    Returns the moves and the acceptance of the classes, numbered breadth first.
+    """
+    reached = reachable(move, 0, limits)
+    if not np.array_equal(reached, np.arange(len(move))):
+        place = np.full(len(move), -1, np.int32)
+        place[reached] = np.arange(len(reached), dtype=np.int32)
+        move, accepts = place[move[reached]], accepts[reached]
+    classes = _coarsest_partition(move, accepts, limits)
+    count = int(classes.max()) + 1
+    if count == len(move):
+        return move, accepts
+    # The states are numbered breadth first, so ordering classes by their first states keeps it so.
+    first = np.full(count, len(classes), np.int64)
+    np.minimum.at(first, classes, np.arange(len(classes)))
+    order = np.argsort(first)
+    number = np.empty(count, np.int32)
+    number[order] = np.arange(count, dtype=np.int32)
+    first = first[order]
+    return number[classes][move[first]], accepts[first]
+
+
+def reachable(move: Ints, start: int, limits: Limits) -> Ints:
+    """List the states that can be reached, breadth first."""
+    seen = np.zeros(len(move), np.bool_)
+    seen[start] = True
+    levels = [np.array([start], np.int32)]
+    while len(levels[-1]):
+        limits.check("this formula", len(move))
+        ends = move[levels[-1]].ravel()
+        ends = _distinct(ends[~seen[ends]])
+        seen[ends] = True
+        levels.append(ends)
+    return np.concatenate(levels)
+
+
+def _distinct(numbers: Ints) -> Ints:
+    """List the distinct ones of some numbers, in the order of their first appearance."""
+    if len(numbers) < 64:
+        return np.array(list(dict.fromkeys(numbers.tolist())), np.int32)
+    _, first = np.unique(numbers, return_index=True)
+    return numbers[np.sort(first)]
+
+
+def _coarsest_partition(move: Ints, accepts: Flags, limits: Limits) -> Ints:
+    """Refine classes by where events lead until they are stable (Moore's algorithm, a column at a time).
+
+    It begins with the lengths of the shortest ways into and out of acceptance, which are the same for states that no
+    trace tells apart; so it needs few rounds. Rounds compare hashes of rows, which may take two rows for one but
+    never one for two; the last round compares the rows themselves, so that the answer is exact.
+    """
+    alike = accepts[move] == accepts[:, None]
+    # How far each state is from one that is accepted differently: 0 if it is not, 1 if it is in the next step, ...
+    far = distances(move, ~alike.all(axis=1), alike, limits) + 1
+    classes, count = _numbered(far * np.int64(2) + accepts)
+    generator = np.random.default_rng(0)
+    while True:
+        limits.check("this formula", len(move))
+        if count == len(move):
+            return classes
+        weight = generator.integers(0, np.iinfo(np.int64).max, size=(2, count), dtype=np.int64).astype(np.uint64)
+        mixed = weight[0][classes]
+        for kind in range(move.shape[1]):
+            factor = np.uint64(generator.integers(0, np.iinfo(np.int64).max) | 1)
+            mixed += (weight[1] * factor)[classes[move[:, kind]]]
+        finer, finer_count = _numbered(mixed)
+        if finer_count == count and _is_stable(move, classes, count):
+            return classes
+        classes, count = _numbered(classes.astype(np.int64) * finer_count + finer)
+
+
+def _numbered(values: NDArray[np.int64 | np.uint64]) -> tuple[Ints, int]:
+    distinct, classes = np.unique(values, return_inverse=True)
+    return classes.astype(np.int32).ravel(), len(distinct)
+
+
+def _is_stable(move: Ints, classes: Ints, count: int) -> bool:
+    """Check that the members of a class go to the same classes."""
+    member = np.empty(count, np.int64)
+    member[classes] = np.arange(len(classes))
+    ends = (classes[move[:, kind]] for kind in range(move.shape[1]))
+    return all(np.array_equal(row[member[classes]], row) for row in ends)
+
+
+def distances(move: Ints, goal: Flags, usable: Flags | None, limits: Limits) -> Longs:
+    """Count the moves of a shortest way from each state to a goal, over usable moves; -1 where there is none.
+
+    It looks at each move once, backwards from the goals.
+    """
+    states, kinds = move.shape
+    kept = np.arange(move.size) if usable is None else np.flatnonzero(usable)
+    target = move.ravel()[kept]
+    order = np.argsort(target, kind="stable")
+    source = (kept[order] // kinds).astype(np.int32)
+    begin = np.concatenate(([0], np.cumsum(np.bincount(target, minlength=states)))).astype(np.int32)
+    distance = np.where(goal, np.int64(0), np.int64(-1))
+    front, level = np.flatnonzero(goal).astype(np.int32), 0
+    while len(front):
+        limits.check("this formula", states)
+        level += 1
+        before = source[ranges(begin[front], begin[front + 1])]
+        before = before[distance[before] < 0]
+        distance[before] = level
+        front = _distinct(before)
+    return distance

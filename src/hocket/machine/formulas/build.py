@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from hocket.errors import FormulaError, shown_count
-from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, labels_to, make_graph
+from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, components, labels_to, make_graph
 from hocket.machine.composition import Composition
-from hocket.machine.formulas.automaton import Automaton, conjunction
-from hocket.machine.formulas.language import Conjunct
-from hocket.machine.formulas.limits import Limits
+from hocket.machine.formulas.automaton import Automaton, conjunction, minimal
 from hocket.machine.formulas.meaning import (
     DONE,
     LONGEST_QUOTE,
     VIOLATED,
+    Conjunct,
     FormulaMeaning,
     distinct,
     join_texts,
     states_of_conjuncts,
-    step_all,
 )
-from hocket.machine.formulas.partition import minimal
+from hocket.machine.formulas.syntax import Limits
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
 
@@ -83,26 +81,28 @@ def read_conjuncts(
         _check_room(factors, serious, limits)
         groups = [_grouped(serious, limits, factors)]
     breaking = sorted({event for group in groups for event in group.automaton.breaking()})
-    told = [*notes, *_breaking_note(groups, [events[event] for event in breaking])]
+    told = list(notes)
+    if breaking:
+        more = f" and {len(breaking) - 8} more" if len(breaking) > 8 else ""
+        shown = ", ".join(events[event] for event in breaking[:8]) + more
+        culprits = [c.text for group in groups for c in group.conjuncts if not c.automaton.lasts][:2]
+        what = " and ".join(f"`{_short(text)}`" for text in culprits)
+        told.append(f"Once completed, the task counts as done, though later events could break {what} again: {shown}.")
     return Reading(tuple(events), tuple(groups), tuple(told))
 
 
 def _tied(conjuncts: Sequence[Conjunct]) -> list[list[Conjunct]]:
     """Put conjuncts together that have events in common, directly or over others."""
-    root = list(range(len(conjuncts)))
-
-    def top(index: int) -> int:
-        while root[index] != index:
-            root[index] = index = root[root[index]]
-        return index
-
-    owner: dict[int, int] = {}
+    links: list[list[int]] = [[] for _ in conjuncts]
+    first: dict[int, int] = {}  # event -> the first conjunct to which it matters
     for index, conjunct in enumerate(conjuncts):
         for event in conjunct.automaton.relevant():
-            root[top(index)] = top(owner.setdefault(event, index))
+            other = first.setdefault(event, index)
+            links[index].append(other)
+            links[other].append(index)
     groups: dict[int, list[Conjunct]] = {}
-    for index, conjunct in enumerate(conjuncts):
-        groups.setdefault(top(index), []).append(conjunct)
+    for conjunct, number in zip(conjuncts, components(links), strict=True):
+        groups.setdefault(number, []).append(conjunct)
     return list(groups.values())
 
 
@@ -123,9 +123,8 @@ def _one_at_a_time(conjuncts: Sequence[Conjunct]) -> str:
     """Remind of it that one event happens at a time, where conjuncts or parts of one ask for two at once."""
     at_once: list[str] = []
     for conjunct in conjuncts:
-        if conjunct.source is not None:
-            formulas, formula, _ = conjunct.source
-            at_once += formulas.events_at_once(formula)
+        if conjunct.formulas is not None:
+            at_once += conjunct.formulas.events_at_once(conjunct.formula)
     one, other = [*dict.fromkeys(map(_short, at_once)), "", ""][:2]
     if not other:
         return ""
@@ -152,15 +151,6 @@ def _count_states(factors: Sequence[Automaton]) -> int:
     return math.prod(size[id(factor.move)] for factor in factors)
 
 
-def _breaking_note(groups: Sequence[ConjunctGroup], names: Sequence[str]) -> list[str]:
-    if not names:
-        return []
-    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    culprits = [c.text for group in groups for c in group.conjuncts if not c.automaton.lasts][:2]
-    what = " and ".join(f"`{_short(text)}`" for text in culprits)
-    return [f"Once completed, the task counts as done, though later events could break {what} again: {shown}."]
-
-
 def _quoted(conjuncts: Sequence[Conjunct]) -> str:
     return f"`{_short(join_texts([conjunct.text for conjunct in conjuncts[:50]]))}`"
 
@@ -172,72 +162,52 @@ def _short(text: str) -> str:
 def _machine(automaton: Automaton, events: list[int], meaning: FormulaMeaning, limits: Limits) -> RewardMachine:
     """Cut an automaton off where it first accepts, and make a machine over some events of what is before that."""
     limits.check(_quoted(meaning.conjuncts), automaton.states, len(events))
-    move, accepts = automaton.move, automaton.accepts
     if not automaton.lasts:
-        still = np.arange(automaton.states, dtype=np.int32)
-        move, accepts, _ = minimal(np.where(accepts[:, None], still[:, None], move), accepts, 0, limits)
-    table = Table(move[:, [automaton.column(event) for event in events]], accepts, events)
-    return table.machine(meaning, Ways(table, meaning).conjuncts)
+        still = np.arange(automaton.states, dtype=np.int32)[:, None]
+        cut = np.where(automaton.accepts[:, None], still, automaton.move)
+        move, accepts = minimal(cut, automaton.accepts, limits)
+        automaton = automaton._replace(move=move, accepts=accepts)
+    target = automaton.move[:, [automaton.column(event) for event in events]]
+    reached = cache(partial(states_of_conjuncts, meaning.conjuncts, automaton))
 
-
-class Table(NamedTuple):
-    """Where events lead from each state; the initial one is 0, and what is accepted or hopeless is never left."""
-
-    target: Ints  # [states, events]
-    accepts: Flags  # [states]
-    events: Sequence[int]  # the numbers that the columns have among all events
-
-    def machine(self, meaning: FormulaMeaning, conjuncts: Callable[[int], Sequence[int]]) -> RewardMachine:
-        """Make a machine, leaving out what changes nothing; `conjuncts` says where they are in each state."""
-        states = len(self.target)
-        moves = self.target != np.arange(states, dtype=np.int32)[:, None]
-        ends = ~moves.any(axis=1)
-
-        def name(state: int) -> str:
-            return (DONE if self.accepts[state] else VIOLATED) if ends[state] else meaning.name(conjuncts(state))
-
-        if states <= NAMED_EAGERLY:
-            names = Names(distinct(map(name, range(states))))
-        else:
-            names = Names.lazily(states, lambda state: name(state) if ends[state] else f"{name(state)} #{state}")
-        source = np.repeat(np.arange(states, dtype=np.int32), moves.sum(axis=1))
-        label = np.broadcast_to(np.arange(moves.shape[1], dtype=np.int32), moves.shape)[moves]
-        events = Names(meaning.events[event] for event in self.events)
-        target, is_final = self.target[moves], self.accepts.copy()
-        return RewardMachine._from_arrays(names, events, 0, source, label, target, is_final, meaning=meaning)
-
-
-class Ways:
-    """Shortest traces to the states of a table, found when a name is first asked for."""
-
-    def __init__(self, table: Table, meaning: FormulaMeaning) -> None:
-        self.table, self.meaning = table, meaning
-
-    @cached_property
-    def came(self) -> tuple[Graph, Reach]:
-        states, events = self.table.target.shape
-        source = np.repeat(np.arange(states, dtype=np.int32), events)
-        label = np.tile(np.arange(events, dtype=np.int32), states)
-        graph, _ = make_graph(states, source, label, self.table.target.ravel())
+    @cache
+    def ways() -> tuple[Graph, Reach]:
+        source = np.repeat(np.arange(automaton.states, dtype=np.int32), len(events))
+        label = np.tile(np.arange(len(events), dtype=np.int32), automaton.states)
+        graph, _ = make_graph(automaton.states, source, label, target.ravel())
         return graph, breadth_first(graph, 0)
 
-    @cached_property
-    def _all(self) -> dict[int, tuple[int, ...]]:
-        """Say it of all states, each after the one before it on the way."""
-        graph, reach = self.came
-        reached = {0: (0,) * len(self.meaning.conjuncts)}
-        for state in reach.order.tolist()[1:]:
-            edge = reach.via[state]
-            before = reached[int(graph.source[edge])]
-            reached[state] = step_all(self.meaning.conjuncts, before, self.table.events[int(graph.label[edge])])
-        return reached
+    def conjuncts(state: int) -> Sequence[int]:
+        if automaton.states <= NAMED_EAGERLY:
+            return reached()[state]
+        return meaning.follow([events[label] for label in labels_to(*ways(), state)])
 
-    def conjuncts(self, state: int) -> tuple[int, ...]:
-        """Say in which state each conjunct is in a state of the table."""
-        if len(self.table.target) <= NAMED_EAGERLY:
-            return self._all[state]
-        events = self.table.events
-        return self.meaning.follow([events[label] for label in labels_to(*self.came, state)])
+    return _from_table(target, automaton.accepts, events, meaning, conjuncts)
+
+
+def _from_table(
+    target: Ints,  # [states, events]; state 0 is the initial one, and what is accepted or hopeless is never left
+    accepts: Flags,  # [states]
+    events: Sequence[int],  # the numbers that the columns have among all events
+    meaning: FormulaMeaning,
+    conjuncts: Callable[[int], Sequence[int]],  # where they are in each state
+) -> RewardMachine:
+    """Make a machine, leaving out what changes nothing; its names are found when they are first asked for."""
+    states = len(target)
+    moves = target != np.arange(states, dtype=np.int32)[:, None]
+    ends = ~moves.any(axis=1)
+
+    def name(state: int) -> str:
+        return (DONE if accepts[state] else VIOLATED) if ends[state] else meaning.name(conjuncts(state))
+
+    if states <= NAMED_EAGERLY:
+        names = Names(distinct(map(name, range(states))))
+    else:
+        names = Names.lazily(states, lambda state: name(state) if ends[state] else f"{name(state)} #{state}")
+    source = np.repeat(np.arange(states, dtype=np.int32), moves.sum(axis=1))
+    label = np.broadcast_to(np.arange(moves.shape[1], dtype=np.int32), moves.shape)[moves]
+    named = Names(meaning.events[event] for event in events)
+    return RewardMachine._from_arrays(names, named, 0, source, label, target[moves], accepts.copy(), meaning=meaning)
 
 
 def _side_by_side(reading: Reading, limits: Limits) -> RewardMachine:
@@ -278,7 +248,7 @@ def _side_by_side(reading: Reading, limits: Limits) -> RewardMachine:
             joint += conjunct_states[group.state[digit]]
         return joint
 
-    return Table(target, accepts, range(len(reading.events))).machine(meaning, states)
+    return _from_table(target, accepts, range(len(reading.events)), meaning, states)
 
 
 class _Digits(NamedTuple):

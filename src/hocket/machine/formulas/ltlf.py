@@ -1,4 +1,4 @@
-"""The parser of LTLf with past operators: an operator-precedence parser with a stack of its own.
+"""LTLf with past operators, and DECLARE: constraints of processes by name, each with its meaning in LTLf and in words.
 
 `X` is the strong next of De Giacomo and Vardi: there is a next position, and there it holds. `WX` is the weak one.
 """
@@ -6,13 +6,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from hocket.errors import FormulaError, printable
-from hocket.machine.formulas.syntax import CONSTANTS, LEVEL, PLAIN_NAME, SIGNS, TIGHTEST, WORDS, Formulas, Op
-from hocket.machine.formulas.tokens import Token, error_at, tokens_of, unquoted
+from hocket.errors import FormulaError, known_names, printable
+from hocket.machine.formulas.syntax import (
+    CONSTANTS,
+    LEVEL,
+    PLAIN_NAME,
+    SIGNS,
+    TIGHTEST,
+    WORDS,
+    Formulas,
+    Op,
+    Token,
+    quoted,
+    tokens_of,
+    unquoted,
+)
 
-TOKEN = re.compile(
+LTLF_TOKEN = re.compile(
     r'(?P<string>"(?:[^"\\]|\\.)*+")|(?P<word>X\[!\]|\w+)|(?P<open>\()|(?P<close>\))'
     r"|(?P<sign><->|<=>|->|=>|&&|\|\||/\\|\\/|<>|\[\]|[!~&|¬∧∨→↔⇒⇔⊤⊥○◯●◇□])",
     re.DOTALL,
@@ -20,57 +33,40 @@ TOKEN = re.compile(
 RIGHT = frozenset(LEVEL) - {Op.AND, Op.OR, Op.IFF}  # operators of which the right one of two binds tighter
 
 
-class _Pending(NamedTuple):
-    """An operator or an open parenthesis that waits for what comes after it."""
-
-    op: Op | None  # None: a parenthesis
-    level: int
-    place: int
-
-
 def parse_ltlf(text: str, formulas: Formulas) -> int:
     """Read a formula into a store of formulas."""
-    return _Parser(text, formulas).parse()
+    parser = _Parser(formulas)
+    wants_operand, before = True, None
+    for token in tokens_of(text, LTLF_TOKEN):
+        wants_operand = parser.operand(token, before) if wants_operand else parser.operator(token)
+        before = token
+    return parser.operands[0]
 
 
 class _Parser:
-    def __init__(self, text: str, formulas: Formulas) -> None:
-        self.text, self.formulas = text, formulas
+    def __init__(self, formulas: Formulas) -> None:
+        self.formulas = formulas
         self.operands: list[int] = []
-        self.pending: list[_Pending] = []
-
-    def parse(self) -> int:
-        wants_operand = True
-        before: Token | None = None
-        for token in tokens_of(self.text, TOKEN):
-            wants_operand = self.operand(token, before) if wants_operand else self.operator(token)
-            before = token
-        return self.operands[0]
+        self.pending: list[tuple[Op | None, Token]] = []  # operators and, as None, parentheses, that wait for operands
 
     def operand(self, token: Token, before: Token | None) -> bool:
         """Take a token where a formula has to begin; return whether one still has to."""
         op = WORDS.get(token.text) if token.kind in ("word", "sign") else None
-        if token.kind == "open":
-            self.pending.append(_Pending(None, 0, token.place))
-        elif op is not None and op not in LEVEL and op not in CONSTANTS:
-            self.pending.append(_Pending(op, TIGHTEST, token.place))
-        elif op in CONSTANTS:
+        if token.kind == "open" or (op is not None and op not in LEVEL and op not in CONSTANTS):
+            self.pending.append((op, token))
+            return True
+        if op in CONSTANTS:
             self.operands.append(self.formulas.true if op is Op.TRUE else self.formulas.false)
-            return False
         elif op is None and token.kind in ("word", "string"):
-            self.operands.append(self.formulas.name(self.event(token)))
-            return False
+            name = unquoted(token.text)
+            if token.kind == "word" and not PLAIN_NAME.fullmatch(name):
+                raise token.error("a name that begins with a digit must be in quotes")
+            if not name.strip() or not name.isprintable():
+                raise token.error("the name of an event must be text that can be read")
+            self.operands.append(self.formulas.name(name))
         else:
             raise self.missing(token, before)
-        return True
-
-    def event(self, token: Token) -> str:
-        name = unquoted(token.text)
-        if token.kind == "word" and not PLAIN_NAME.fullmatch(name):
-            raise error_at(self.text, token.place, "a name that begins with a digit must be in quotes", token.text)
-        if not name.strip() or not name.isprintable():
-            raise error_at(self.text, token.place, "the name of an event must be text that can be read", token.text)
-        return name
+        return False
 
     def missing(self, token: Token, before: Token | None) -> FormulaError:
         """Say that a formula was expected, and, where a name may have been taken for an operator, how to write it."""
@@ -79,38 +75,187 @@ class _Parser:
         if operator.kind == "word" and operator.text in WORDS:
             name = printable(operator.text, 40)
             message += f' (an event called {name} is written in quotes: "{name}")'
-        return error_at(self.text, token.place, message, token.text)
+        return token.error(message)
 
     def operator(self, token: Token) -> bool:
         """Take a token after a complete formula; return whether another formula has to begin."""
         op = WORDS.get(token.text) if token.kind in ("word", "sign") else None
         if op in LEVEL and op is not None:
-            level = LEVEL[op]
-            self.reduce(level + 1 if op in RIGHT else level)
-            self.pending.append(_Pending(op, level, token.place))
+            self.reduce(LEVEL[op] + (op in RIGHT))
+            self.pending.append((op, token))
             return True
+        if token.kind not in ("close", "end"):
+            closing = "')' or " if any(waiting is None for waiting, _ in self.pending) else ""
+            message = f"expected {closing}an operator that joins two formulas ({', '.join(SIGNS[op] for op in LEVEL)})"
+            raise token.error(message if token.kind != "word" else f"{message} after the formula")
+        self.reduce(1)
+        if token.kind == "end" and self.pending:
+            raise self.pending[-1][1].error("this parenthesis is never closed", got=False)
         if token.kind == "close":
-            self.reduce(1)
             if not self.pending:
-                raise error_at(self.text, token.place, "this parenthesis was never opened", got=None)
+                raise token.error("this parenthesis was never opened", got=False)
             self.pending.pop()
-            return False
-        if token.kind == "end":
-            self.reduce(1)
-            if self.pending:
-                raise error_at(self.text, self.pending[-1].place, "this parenthesis is never closed", got=None)
-            return False
-        raise error_at(self.text, token.place, self.unexpected(token), token.text)
-
-    def unexpected(self, token: Token) -> str:
-        closing = "')' or " if any(waiting.op is None for waiting in self.pending) else ""
-        expected = f"expected {closing}an operator that joins two formulas ({', '.join(SIGNS[op] for op in LEVEL)})"
-        return expected if token.kind != "word" else f"{expected} after the formula"
+        return False
 
     def reduce(self, level: int) -> None:
         """Apply the pending operators that bind at least as tightly as `level`, up to the last open parenthesis."""
-        while self.pending and (op := self.pending[-1].op) is not None and self.pending[-1].level >= level:
+        while self.pending and (op := self.pending[-1][0]) is not None and LEVEL.get(op, TIGHTEST) >= level:
             self.pending.pop()
             right = self.operands.pop()
             arguments = (self.operands.pop(), right) if op in LEVEL else (right,)
             self.operands.append(self.formulas.make(op, *arguments))
+
+
+# DECLARE.
+
+DECLARE_TOKEN = re.compile(
+    r'(?P<string>"(?:[^"\\]|\\.)*+")|(?P<open>[(\[])|(?P<close>[)\]])|(?P<comma>,)|(?P<word>\w+(?:[ -]+\w+)*)',
+    re.DOTALL,
+)
+MOST_TIMES = 10_000  # that an event may have to happen
+SHORT = 20  # times up to which what is left is short enough to be written, as F(a & X F a)
+
+
+class Template(NamedTuple):
+    """A kind of constraint."""
+
+    arguments: str  # "a", "a, n" or "a, b"; n may be left out and is then 1
+    formula: str  # its meaning in LTLf
+    sentence: str  # and in words
+
+
+PRECEDENCE = "(!b W a)"
+ALTERNATE_PRECEDENCE = f"{PRECEDENCE} & G(b -> WX {PRECEDENCE})"
+CHAIN_PRECEDENCE = "!b & G(X b -> a)"
+NOT_RESPONSE, NOT_CHAIN_RESPONSE = "G(a -> !F b)", "G(a -> !X b)"
+
+TEMPLATES: Mapping[str, Template] = {
+    "existence": Template("a, n", "F(a & X F(a & …))", "a happens at least n times"),
+    "absence": Template("a, n", "!existence(a, n)", "a happens fewer than n times: not at all, if n is left out"),
+    "exactly": Template("a, n", "existence(a, n) & absence(a, n + 1)", "a happens n times, no more and no less"),
+    "at_most": Template("a, n", "absence(a, n + 1)", "a happens at most n times"),
+    "init": Template("a", "a", "the first event is a"),
+    "end": Template("a", "F(a & !X true)", "the last event is a"),
+    "choice": Template("a, b", "F a | F b", "a happens or b does, or both"),
+    "exclusive_choice": Template("a, b", "(F a | F b) & !(F a & F b)", "a happens or b does, but not both"),
+    "responded_existence": Template("a, b", "F a -> F b", "if a happens, then b happens, too, before or after"),
+    "co_existence": Template("a, b", "F a <-> F b", "either both a and b happen, or neither does"),
+    "response": Template("a, b", "G(a -> F b)", "after every a, b happens some time"),
+    "precedence": Template("a, b", PRECEDENCE, "b does not happen before a has happened"),
+    "succession": Template("a, b", f"G(a -> F b) & {PRECEDENCE}", "response and precedence"),
+    "alternate_response": Template("a, b", "G(a -> X(!a U b))", "after every a, b happens before a does again"),
+    "alternate_precedence": Template("a, b", ALTERNATE_PRECEDENCE, "before every b, a has happened since the last b"),
+    "alternate_succession": Template(
+        "a, b", f"G(a -> X(!a U b)) & {ALTERNATE_PRECEDENCE}", "alternate response and alternate precedence"
+    ),
+    "chain_response": Template("a, b", "G(a -> X b)", "the event after every a is b"),
+    "chain_precedence": Template("a, b", CHAIN_PRECEDENCE, "the event before every b is a"),
+    "chain_succession": Template(
+        "a, b", f"G(a -> X b) & {CHAIN_PRECEDENCE}", "a and b happen only together, b right after a"
+    ),
+    "not_responded_existence": Template("a, b", "F a -> !F b", "if a happens, then b does not, before or after"),
+    "not_co_existence": Template("a, b", "!(F a & F b)", "a and b do not both happen"),
+    "not_response": Template("a, b", NOT_RESPONSE, "after a, b does not happen any more"),
+    "not_precedence": Template("a, b", NOT_RESPONSE, "before b, a has not happened"),
+    "not_succession": Template("a, b", NOT_RESPONSE, "b does not happen after a"),
+    "not_chain_response": Template("a, b", NOT_CHAIN_RESPONSE, "the event after a is never b"),
+    "not_chain_precedence": Template("a, b", NOT_CHAIN_RESPONSE, "the event before b is never a"),
+    "not_chain_succession": Template("a, b", NOT_CHAIN_RESPONSE, "b never comes right after a"),
+}
+ALIASES = {"participation": "existence", "at_most_one": "at_most", "last": "end", "first": "init"}
+
+
+def _key(name: str) -> str:
+    """Spell a template's name without what people disagree about: Chain Response, chain-response, ChainResponse."""
+    return re.sub(r"[\W_]+", "", name).lower()
+
+
+_BY_KEY = {_key(name): name for name in TEMPLATES} | {_key(alias): name for alias, name in ALIASES.items()}
+
+
+def parse_declare(text: str, formulas: Formulas) -> int:
+    """Read a constraint such as `response(a, b)` or `existence(a, 2)` into a store of formulas."""
+    tokens = tokens_of(text, DECLARE_TOKEN)
+    name = _BY_KEY.get(_key(tokens[0].text)) if tokens[0].kind == "word" else None
+    if name is None:
+        hint = known_names(tokens[0].text.lower().replace(" ", "_").replace("-", "_"), TEMPLATES)
+        raise tokens[0].error(f"expected the name of a DECLARE constraint ({hint})")
+    arguments = _arguments(tokens[1:])
+    wanted = TEMPLATES[name].arguments
+    if wanted != "a, b":
+        return _counted(text, name, arguments, formulas)
+    if len(arguments) != 2:
+        raise _other_number(text, f"{name} is of two events, as in {name}(a, b)", arguments)
+    first, second = (unquoted(argument.text) for argument in arguments)
+    if first == second:
+        raise arguments[1]._replace(text=second).error(f"{name} is of two different events")
+    for event in (first, second):  # so that they are met in the order in which they stand
+        formulas.name(event)
+    values = {"a": quoted(first), "b": quoted(second)}
+    return parse_ltlf(re.sub(r"\b[ab]\b", lambda match: values[match[0]], TEMPLATES[name].formula), formulas)
+
+
+def _arguments(tokens: list[Token]) -> list[Token]:
+    """Read what stands in the parentheses."""
+    if tokens[0].kind != "open":
+        raise tokens[0].error("expected '('")
+    arguments: list[Token] = []
+    for index, token in enumerate(tokens[1:], start=1):
+        if index % 2:
+            if token.kind not in ("word", "string"):
+                raise token.error("expected an event")
+            arguments.append(token)
+        elif token.kind == "close":
+            if tokens[index + 1].kind != "end":
+                raise tokens[index + 1].error("expected the end of the constraint")
+            return arguments
+        elif token.kind != "comma":
+            raise token.error("expected ',' or ')'")
+    raise FormulaError("expected ')', got the end")  # pragma: no cover - the last token is the end, and is refused
+
+
+def _other_number(text: str, rule: str, arguments: list[Token]) -> FormulaError:
+    """Say that a constraint has too few or too many arguments."""
+    return FormulaError(f"{printable(text)}: {rule}, got {len(arguments)}")
+
+
+def _counted(text: str, name: str, arguments: list[Token], formulas: Formulas) -> int:
+    """Make a constraint on how often one event happens."""
+    takes_number = TEMPLATES[name].arguments == "a, n"
+    if not 1 <= len(arguments) <= 1 + takes_number:
+        rule = (
+            f"is of an event and a number, as in {name}(a, 2)" if takes_number else f"is of one event, as in {name}(a)"
+        )
+        raise _other_number(text, f"{name} {rule}", arguments)
+    event = formulas.name(unquoted(arguments[0].text))
+    times = 1
+    if len(arguments) == 2:
+        number = arguments[1]
+        if not re.fullmatch(r"[0-9]{1,6}", number.text) or not 1 <= int(number.text) <= MOST_TIMES:
+            raise number.error(f"expected a number from 1 to {MOST_TIMES:,}")
+        times = int(number.text)
+    make = formulas.make
+    if name == "init":
+        return event
+    if name == "end":
+        return make(Op.EVENTUALLY, make(Op.AND, event, make(Op.NOT, make(Op.NEXT, formulas.true))))
+    both = [_at_least(formulas, event, times)] if name in ("existence", "exactly") else []
+    if name != "existence":
+        both.append(make(Op.NOT, _at_least(formulas, event, times + (name != "absence"))))
+    return formulas.join(Op.AND, both)
+
+
+def _at_least(formulas: Formulas, event: int, times: int) -> int:
+    """Say that an event happens at least so many times.
+
+    A large number is counted by `!a U (a & X ...)`, which leaves one thing to be shown after each event, and not as
+    many as there were events.
+    """
+    formula = formulas.make(Op.EVENTUALLY, event)
+    for _ in range(times - 1):
+        again = formulas.make(Op.AND, event, formulas.make(Op.NEXT, formula))
+        if times <= SHORT:
+            formula = formulas.make(Op.EVENTUALLY, again)
+        else:
+            formula = formulas.make(Op.UNTIL, formulas.make(Op.NOT, event), again)
+    return formula

@@ -1,4 +1,4 @@
-"""What the states of a machine mean in the words of its formula: which conjuncts hold, are open or are broken."""
+"""The conjuncts of a task's text: the automaton of each, and what a state means: which hold, are open or broken."""
 
 from __future__ import annotations
 
@@ -7,10 +7,111 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
 
-from hocket.machine.formulas.automaton import Automaton
-from hocket.machine.formulas.language import Conjunct
-from hocket.machine.formulas.syntax import quoted
+from hocket.graphs import distances_from
+from hocket.machine.formulas.automaton import Automaton, Longs, constant, distances, product
+from hocket.machine.formulas.progression import LONGEST_REMAINDER, Progression, State, TooManyStates
+from hocket.machine.formulas.syntax import RULES, Formulas, Limits, Op, quoted
 from hocket.machine.reward_machine import RewardMachine
+
+MOST_WRITTEN = 2_000  # states of a conjunct up to which it is written what is left to do in them
+DIRECT = 2_000  # states up to which a conjunct is explored as a whole before it is taken apart
+
+
+@dataclass(frozen=True, eq=False)
+class Conjunct:
+    """One of the conditions that make up a task; the task is done when all of them hold."""
+
+    text: str
+    automaton: Automaton
+    formulas: Formulas | None = None  # None: it is no formula
+    formula: int = -1
+    at_last: bool = False  # whether it is read at the last position of a trace instead of the first
+
+    def left(self, state: int) -> str:
+        """Write what is left to do in a state as a formula; empty where that would be long, or there is none."""
+        if self.formulas is None or self.automaton.states > MOST_WRITTEN:
+            return ""
+        progression, reached = self._progression
+        here = reached[state]
+        for text, other in progression.remainders(here):
+            if len(text) <= LONGEST_REMAINDER and (other == here or progression.means(other, self.automaton, state)):
+                return text
+        return ""
+
+    def way(self, state: int, longest: int) -> list[int]:
+        """Find the first events of a shortest trace after which the conjunct holds; none where there is no such trace.
+
+        Among shortest traces, it is the first in the order of events.
+        """
+        move, distance, trace = self.automaton.move, self._distance, list[int]()
+        events = self.automaton.examples()
+        while distance[state] > 0 and len(trace) < longest:
+            kind = next(kind for kind in events if distance[move[state, kind]] == distance[state] - 1)
+            trace.append(events[kind])
+            state = int(move[state, kind])
+        return trace
+
+    @cached_property
+    def _distance(self) -> Longs:
+        return distances(self.automaton.move, self.automaton.accepts, None, Limits())
+
+    @cached_property
+    def _progression(self) -> tuple[Progression, list[State]]:
+        """Take the formula along a shortest trace to each state of the automaton, all of them at once."""
+        assert self.formulas is not None
+        progression = Progression(self.formulas, self.formula, Limits(), at_last=self.at_last)
+        return progression, self.automaton.along(progression.start(), progression.step)
+
+
+class Translator:
+    """Translates formulas; those that differ in nothing but the names of events are worked out once."""
+
+    def __init__(self, formulas: Formulas, events: int, limits: Limits, *, at_last: bool = False) -> None:
+        self.formulas, self.events, self.limits, self.at_last = formulas, events, limits, at_last
+        self.known: dict[tuple[Op | int, ...], tuple[Automaton, list[int]]] = {}
+
+    def conjunct(self, formula: int, text: str) -> Conjunct:
+        """Translate a conjunct; `text` is how the user knows it."""
+        shape, events = self.formulas.shape(formula)
+        if shape not in self.known:
+            self.known[shape] = self.automaton(formula), events
+        automaton, known_events = self.known[shape]
+        if events != known_events:
+            name = dict(zip(known_events, events, strict=True))
+            automaton = automaton._replace(kind={name[event]: kind for event, kind in automaton.kind.items()})
+        return Conjunct(text, automaton, self.formulas, formula, self.at_last)
+
+    def automaton(self, formula: int) -> Automaton:
+        """Make an automaton: of a formula as a whole or, if that becomes large, of what it is a function of."""
+        formulas = self.formulas
+        takes_apart = formulas.op[formula] in RULES or formulas.op[formula] is Op.NOT
+        try:
+            progression = Progression(formulas, formula, self.limits, at_last=self.at_last)
+            return progression.explore(self.events, DIRECT if takes_apart else None)
+        except TooManyStates:
+            return _combine(formulas, formula, self.events, self.limits, self.at_last)
+
+
+def _combine(formulas: Formulas, formula: int, events: int, limits: Limits, at_last: bool) -> Automaton:
+    made: dict[int, Automaton] = {}
+
+    def operands(number: int) -> tuple[int, ...]:  # of a Boolean operator; what is temporal is taken as a whole
+        op = formulas.op[number]
+        return formulas.arguments[number] if op in RULES or op is Op.NOT else ()
+
+    for number in sorted(distances_from([formula], operands)):
+        op, arguments = formulas.op[number], formulas.arguments[number]
+        if op is Op.NOT:
+            made[number] = made[arguments[0]].complement()
+        elif op in RULES:
+            left, right = (made[argument] for argument in arguments)
+            made[number] = product(left, right, RULES[op], limits, "this formula")
+        elif number in (formulas.true, formulas.false):
+            made[number] = constant(number == formulas.true, events)
+        else:
+            made[number] = Progression(formulas, number, limits, at_last=at_last).explore(events)
+    return made[formula]
+
 
 DONE, VIOLATED = "done", "violated"
 LONGEST_NAME = 24  # characters of a state's name that are still drawn well
@@ -41,7 +142,7 @@ class FormulaMeaning:
         """Say in a sentence which conjuncts are broken after a trace or, if none is, which are still open."""
         states = self.follow(self._number[event] for event in trace)
         pairs = list(zip(self.conjuncts, states, strict=True))
-        broken = [conjunct.text for conjunct, state in pairs if _is_hopeless(conjunct.automaton, state)]
+        broken = [c.text for c, state in pairs if not c.automaton.accepts[state] and _is_still(c.automaton, state)]
         if broken:
             return f"{_listed(broken)} broken."
         open_ones = [conjunct.text for conjunct, state in pairs if not conjunct.automaton.accepts[state]]
@@ -92,21 +193,17 @@ def _is_still(automaton: Automaton, state: int) -> bool:
     return bool((automaton.move[state] == state).all())
 
 
-def _is_hopeless(automaton: Automaton, state: int) -> bool:
-    return not automaton.accepts[state] and _is_still(automaton, state)
-
-
 def join_texts(texts: Sequence[str]) -> str:
     """Write the conjunction of some formulas."""
-    return " & ".join(_bracketed(text) if len(texts) > 1 else text for text in texts)
-
-
-def _bracketed(text: str) -> str:
-    """Put a formula into parentheses if `&` would bind tighter than what it has outside of any."""
-    outside, inner = text, ""
-    while outside != inner:
-        outside, inner = re.sub(r"\([^()]*\)", "", outside), outside
-    return f"({text})" if " | " in outside or "->" in outside else text
+    if len(texts) == 1:
+        return texts[0]
+    joined = []
+    for text in texts:
+        outside, inner = text, ""  # what it has outside of parentheses
+        while outside != inner:
+            outside, inner = re.sub(r"\([^()]*\)", "", outside), outside
+        joined.append(f"({text})" if " | " in outside or "->" in outside else text)  # which `&` would bind tighter than
+    return " & ".join(joined)
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -16,10 +16,8 @@ from typing import NamedTuple
 from hocket.errors import FormulaError
 from hocket.graphs import distances_from
 from hocket.machine.formulas.automaton import Automaton, explore, product
-from hocket.machine.formulas.language import RULES, Conjunct
-from hocket.machine.formulas.limits import Limits
-from hocket.machine.formulas.syntax import Formulas, Op
-from hocket.machine.formulas.tokens import Token, error_at, tokens_of, unquoted
+from hocket.machine.formulas.meaning import Conjunct
+from hocket.machine.formulas.syntax import RULES, Formulas, Limits, Op, Token, tokens_of, unquoted
 
 TOKEN = re.compile(
     r'(?P<string>"(?:[^"\\]|\\.)*+")|(?P<word>\w+)|(?P<open>\()|(?P<close>\))|(?P<any>\.)'
@@ -49,7 +47,7 @@ class Expression(NamedTuple):
 class _Frame:
     """What has been read since an open parenthesis, or since the beginning."""
 
-    place: int
+    opened: Token  # or, of the whole, its first token
     alternatives: list[int] = field(default_factory=list)
     factors: list[int] = field(default_factory=list)
     items: list[tuple[int, bool]] = field(default_factory=list)  # an expression, and whether it is to be negated
@@ -65,9 +63,10 @@ class Regex:
         self.text, self.formulas, self.events = text, formulas, formulas.events
         self.nodes: list[Expression] = []
         self.spans: dict[int, str] = {}  # factor of an intersection -> its text
-        self._frames = [_Frame(0)]
+        tokens = tokens_of(text, TOKEN)
+        self._frames = [_Frame(tokens[0])]
         self.root = -1
-        for token in tokens_of(text, TOKEN):
+        for token in tokens:
             self._take(token)
 
     def _node(self, op: str, *parts: int, event: int = -1, least: int = 0, most: int | None = None) -> int:
@@ -83,12 +82,10 @@ class Regex:
             if token.kind != "any":
                 event = self.formulas.event[self.formulas.name(unquoted(token.text))]
                 if not unquoted(token.text).strip() or not token.text.isprintable():
-                    raise error_at(
-                        self.text, token.place, "the name of an event must be text that can be read", got=None
-                    )
+                    raise token.error("the name of an event must be text that can be read", got=False)
             self._add(self._node("any" if token.kind == "any" else "event", event=event))
         elif token.kind == "open":
-            self._frames.append(_Frame(token.place, begin=token.place + 1))
+            self._frames.append(_Frame(token, begin=token.place + 1))
         elif token.kind == "not":
             frame.negate, frame.waits = not frame.negate, True
         elif token.kind == "repeat":
@@ -96,9 +93,15 @@ class Regex:
         elif token.kind in ("close", "end"):
             self._close(token)
         elif frame.waits:
-            raise error_at(self.text, token.place, EXPECTED, token.text)
+            raise token.error(EXPECTED)
         else:
-            self._join(frame, token)
+            if token.kind != "then":
+                self._end_factor(frame, token.place)
+                frame.begin = token.place + len(token.text)
+            if token.kind == "or":
+                frame.alternatives.append(self._node("and", *frame.factors))
+                frame.factors = []
+            frame.waits = True
 
     def _add(self, node: int) -> None:
         frame = self._frames[-1]
@@ -107,27 +110,16 @@ class Regex:
 
     def _repeat(self, frame: _Frame, token: Token) -> None:
         if frame.waits:
-            raise error_at(self.text, token.place, EXPECTED, token.text)
+            raise token.error(EXPECTED)
         if any(len(number) > len(str(MOST_PLACES)) for number in re.findall(r"\d+", token.text)):
-            raise error_at(
-                self.text, token.place, f"the number is too large: an event repeats at most {MOST_PLACES:,} times", None
-            )
-        least, most = _bounds(token.text)
+            raise token.error(f"the number is too large: an event repeats at most {MOST_PLACES:,} times", got=False)
+        bounds = {"*": "0,", "+": "1,", "?": "0,1"}.get(token.text, token.text.strip("{}"))
+        first, comma, last = (part.strip() for part in bounds.partition(","))
+        least, most = int(first), int(last or first) if last or not comma else None
         if most is not None and most < least:
-            raise error_at(
-                self.text, token.place, "the second number must be at least as large as the first", token.text
-            )
+            raise token.error("the second number must be at least as large as the first")
         node, negated = frame.items.pop()
         frame.items.append((self._node("repeat", node, least=least, most=most), negated))
-
-    def _join(self, frame: _Frame, token: Token) -> None:
-        if token.kind != "then":
-            self._end_factor(frame, token.place)
-            frame.begin = token.place + len(token.text)
-        if token.kind == "or":
-            frame.alternatives.append(self._node("and", *frame.factors))
-            frame.factors = []
-        frame.waits = True
 
     def _end_factor(self, frame: _Frame, place: int) -> None:
         parts = [self._node("not", node) if negated else node for node, negated in frame.items]
@@ -140,11 +132,11 @@ class Regex:
         frame = self._frames[-1]
         is_empty = not (frame.items or frame.factors or frame.alternatives or frame.negate)
         if token.kind == "close" and len(self._frames) == 1:
-            raise error_at(self.text, token.place, "this parenthesis was never opened", got=None)
+            raise token.error("this parenthesis was never opened", got=False)
         if frame.waits and not (is_empty and token.kind == "close"):
-            raise error_at(self.text, token.place, EXPECTED, token.text)
+            raise token.error(EXPECTED)
         if token.kind == "end" and len(self._frames) > 1:
-            raise error_at(self.text, frame.place, "this parenthesis is never closed", got=None)
+            raise frame.opened.error("this parenthesis is never closed", got=False)
         self._end_factor(frame, token.place)
         frame.alternatives.append(self._node("and", *frame.factors))
         whole = self._node("or", *frame.alternatives)
@@ -174,15 +166,6 @@ class Regex:
 
     def _automaton(self, root: int, made: dict[int, Automaton], events: int, limits: Limits) -> Automaton:
         return made[root] if root in made else _Places(self, root, made, events, limits).automaton()
-
-
-def _bounds(text: str) -> tuple[int, int | None]:
-    if text in ("*", "+", "?"):
-        return {"*": (0, None), "+": (1, None), "?": (0, 1)}[text]
-    least, comma, most = text[1:-1].partition(",")
-    if not comma:
-        return int(least), int(least)
-    return int(least), int(most) if most.strip() else None
 
 
 class _Places:

@@ -1,45 +1,49 @@
-"""Formulas as integers: every formula has one number, whatever its depth, and nothing here recurses."""
+"""Formulas as integers: every formula has one number, whatever its depth, and nothing here recurses.
+
+Also the tokens of all languages, errors that point at a column, and limits on the work that a formula may cause.
+"""
 
 from __future__ import annotations
 
+import operator
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import IntEnum
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
 
+from hocket.errors import FormulaError, printable
 from hocket.graphs import distances_from
-from hocket.machine.names import quote
+from hocket.machine.names import quote, unquote
 
 
-class Op(IntEnum):
-    """What a formula is at its root."""
+class Op(StrEnum):
+    """What a formula is at its root, by its sign."""
 
-    TRUE = 0
-    FALSE = 1
-    EVENT = 2
-    NOT = 3
-    AND = 4
-    OR = 5
-    IMPLIES = 6
-    IFF = 7
-    NEXT = 8  # there is a next position, and there it holds
-    WEAK_NEXT = 9  # if there is a next position, there it holds
-    EVENTUALLY = 10
-    ALWAYS = 11
-    UNTIL = 12
-    WEAK_UNTIL = 13
-    RELEASE = 14
-    STRONG_RELEASE = 15
-    YESTERDAY = 16  # there is a position before, and there it holds
-    HISTORICALLY = 17
-    ONCE = 18
-    SINCE = 19
+    TRUE = "true"
+    FALSE = "false"
+    EVENT = ""
+    NOT = "!"
+    AND = "&"
+    OR = "|"
+    IMPLIES = "->"
+    IFF = "<->"
+    NEXT = "X"  # there is a next position, and there it holds
+    WEAK_NEXT = "WX"  # if there is a next position, there it holds
+    EVENTUALLY = "F"
+    ALWAYS = "G"
+    UNTIL = "U"
+    WEAK_UNTIL = "W"
+    RELEASE = "R"
+    STRONG_RELEASE = "M"
+    YESTERDAY = "Y"  # there is a position before, and there it holds
+    HISTORICALLY = "H"
+    ONCE = "O"
+    SINCE = "S"
 
 
-SIGNS = {
-    Op.TRUE: "true", Op.FALSE: "false", Op.NOT: "!", Op.AND: "&", Op.OR: "|", Op.IMPLIES: "->", Op.IFF: "<->",
-    Op.NEXT: "X", Op.WEAK_NEXT: "WX", Op.EVENTUALLY: "F", Op.ALWAYS: "G", Op.UNTIL: "U", Op.WEAK_UNTIL: "W",
-    Op.RELEASE: "R", Op.STRONG_RELEASE: "M", Op.YESTERDAY: "Y", Op.HISTORICALLY: "H", Op.ONCE: "O", Op.SINCE: "S",
-}  # fmt: skip
+SIGNS: Mapping[Op, str] = {op: op.value for op in Op if op is not Op.EVENT}
 LEVEL = {  # how tightly a binary operator binds; unary ones and names bind tightest
     Op.IFF: 1, Op.IMPLIES: 2, Op.OR: 3, Op.AND: 4,
     Op.UNTIL: 5, Op.WEAK_UNTIL: 5, Op.RELEASE: 5, Op.STRONG_RELEASE: 5, Op.SINCE: 5,
@@ -59,6 +63,9 @@ WORDS: Mapping[str, Op] = {sign: op for op, sign in SIGNS.items()} | {
     "historically": Op.HISTORICALLY, "once": Op.ONCE, "since": Op.SINCE,
 }  # fmt: skip
 
+RULES: Mapping[Op, Callable[..., Any]] = {  # of truth values, and of arrays of them
+    Op.AND: operator.and_, Op.OR: operator.or_, Op.IMPLIES: operator.le, Op.IFF: operator.eq,
+}  # fmt: skip
 CONSTANTS = frozenset({Op.TRUE, Op.FALSE})
 PAST = frozenset({Op.YESTERDAY, Op.HISTORICALLY, Op.ONCE, Op.SINCE})
 FUTURE = frozenset(
@@ -83,11 +90,11 @@ class Formulas:
         self.event: list[int] = []  # of an event: its number; -1 of others
         self.events: dict[str, int] = {}  # in the order in which they were met
         self._names: list[str] = []
-        self._number: dict[tuple[int, ...], int] = {}
+        self._number: dict[tuple[Op | int, ...], int] = {}
         self.true, self.false = self._make(Op.TRUE), self._make(Op.FALSE)
 
     def _make(self, op: Op, *arguments: int, event: int = -1) -> int:
-        key = (op, event, *arguments)
+        key: tuple[Op | int, ...] = (op, event, *arguments)
         number = self._number.setdefault(key, len(self.op))
         if number == len(self.op):
             self.op.append(op)
@@ -138,11 +145,11 @@ class Formulas:
                 return [self._names[self.event[part]] for part in sorted(events)]
         return []
 
-    def shape(self, formula: int) -> tuple[tuple[int, ...], list[int]]:
+    def shape(self, formula: int) -> tuple[tuple[Op | int, ...], list[int]]:
         """Describe a formula without the names of its events; also list these in the order in which they appear."""
         place: dict[int, int] = {}
         events: dict[int, int] = {}
-        described: list[int] = []
+        described: list[Op | int] = []
         for number in self.below(formula):
             place[number] = len(place)
             described.append(self.op[number])
@@ -183,12 +190,10 @@ class Formulas:
         """Say whether a formula holds of the empty trace: no event is there, and no position before or after."""
         value: dict[int, bool] = {}
         for number in self.below(formula):
-            op = self.op[number]
-            value[number] = op in WEAK or (op not in (FUTURE | PAST) and _boolean(op, self._values(number, value)))
+            op, values = self.op[number], [value[argument] for argument in self.arguments[number]]
+            is_so = RULES[op](*values) if op in RULES else op is Op.NOT and not values[0]
+            value[number] = is_so or op is Op.TRUE or op in WEAK
         return value[formula]
-
-    def _values(self, formula: int, value: dict[int, bool]) -> list[bool]:
-        return [value[argument] for argument in self.arguments[formula]]
 
     def is_pure_past(self, formula: int) -> bool:
         """Say whether a formula has temporal operators and all of them look back."""
@@ -234,20 +239,96 @@ class Formulas:
             yield ")" if brackets else ""
 
 
-def _boolean(op: Op, values: list[bool]) -> bool:
-    rules: dict[Op, Callable[..., bool]] = {
-        Op.TRUE: lambda: True,
-        Op.NOT: lambda a: not a,
-        Op.AND: lambda a, b: a and b,
-        Op.OR: lambda a, b: a or b,
-        Op.IMPLIES: lambda a, b: not a or b,
-        Op.IFF: lambda a, b: a == b,
-    }
-    return op in rules and rules[op](*values)
-
-
 def quoted(name: str) -> str:
     """Write an event's name as formulas have it: in quotes unless it is a plain word that means nothing else."""
     if PLAIN_NAME.fullmatch(name) and name not in WORDS:
         return name
     return quote(name)
+
+
+LONGEST = 1_000_000  # characters of a formula
+
+
+class Token(NamedTuple):
+    """A piece of text; `kind` is the group of the pattern that found it, or "end"."""
+
+    kind: str
+    text: str
+    place: int  # of its first character, from 0
+    source: str  # that it is in
+
+    def error(self, message: str, *, got: bool = True) -> FormulaError:
+        """Make an error that names its column and, unless it is not `got`, what stands there."""
+        line = self.source.count("\n", 0, self.place)
+        column = self.place - self.source.rfind("\n", 0, self.place)
+        where = f"line {line + 1}, column {column}" if line else f"column {column}"
+        shown = f", got {printable(repr(self.text), 60) if self.text else 'the end'}" if got else ""
+        return FormulaError(f"{where}: {message}{shown}")
+
+
+def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:
+    """Cut a text into tokens; every character but blanks must be in one."""
+    if not isinstance(text, str):
+        raise FormulaError(f"a formula must be text, got {text!r:.60}")
+    if len(text) > LONGEST:
+        raise FormulaError(f"a formula must have at most {LONGEST:,} characters, got {len(text):,}")
+    tokens: list[Token] = []
+    place = 0
+    for match in pattern.finditer(text):
+        if text[place : match.start()].strip():
+            break
+        tokens.append(Token(str(match.lastgroup), match[0], match.start(), text))
+        place = match.end()
+    rest = text[place:].lstrip()
+    if rest:
+        wrong = Token("", "", len(text) - len(rest), text)
+        raise wrong.error(f"{printable(repr(rest[0]))} means nothing here", got=False)
+    return [*tokens, Token("end", "", len(text.rstrip()), text)]
+
+
+def unquoted(text: str) -> str:
+    """Read a name that may be in quotes."""
+    return unquote(text[1:-1]) if text.startswith('"') else text
+
+
+# Limits, so that what is too large is an error and neither hangs nor swaps.
+
+MOST_STATES = 1_000_000  # each takes up to 400 bytes while automata are made
+MOST_SECONDS = 8.0  # of the processor
+MOST_MOVES = 10_000_000  # states x kinds of events of an automaton; each takes four bytes, and more while it grows
+
+
+@dataclass
+class Limits:
+    """How large an automaton may become and how long its making may take; the clock starts with the first check."""
+
+    states: int = MOST_STATES
+    seconds: float = MOST_SECONDS
+    _deadline: float | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.states, int) and self.states >= 1):
+            raise FormulaError(f"most_states must be a whole number of at least 1, got {self.states!r:.60}")
+        if not (isinstance(self.seconds, int | float) and self.seconds > 0):
+            raise FormulaError(f"most_seconds must be a number above 0, got {self.seconds!r:.60}")
+
+    def check(self, what: str, states: int, kinds: int = 1) -> None:
+        """Raise an error that says how far the making of `what` has come, where that is too far or took too long."""
+        now = time.thread_time()
+        if self._deadline is None:
+            self._deadline = now + self.seconds
+        if states > self.states:
+            raise FormulaError(
+                f"{what} is too large: it needs more than {self.states:,} states, "
+                f"the limit (most_states); {states:,} were reached"
+            )
+        if states * kinds > MOST_MOVES:
+            raise FormulaError(
+                f"{what} is too large: {states:,} states with {kinds:,} kinds of events "
+                f"are more than {MOST_MOVES:,} transitions"
+            )
+        if now > self._deadline:
+            raise FormulaError(
+                f"{what} takes more than {self.seconds:g} seconds, the limit (most_seconds); "
+                f"{states:,} states were reached"
+            )

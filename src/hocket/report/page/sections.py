@@ -12,7 +12,7 @@ from hocket.draw.geometry import Point
 from hocket.draw.map_svg import agent_badge, is_drawable, legend, machine_svg, map_svg
 from hocket.draw.markup import Html, join, tag
 from hocket.draw.scene import Scene
-from hocket.errors import HocketError
+from hocket.errors import HocketError, counted
 from hocket.files import MEGABYTE, exists, read_text
 from hocket.learn.catalogue import LEARNERS
 from hocket.machine.reward_machine import RewardMachine
@@ -23,7 +23,6 @@ from hocket.report.performance import LAST_TESTS
 from hocket.report.summary import Section, Summary
 from hocket.study.records import slug
 from hocket.task.verdict import Verdict
-from hocket.texts import counted
 
 MOST_NAMED = 100  # files that were left out
 MOST_BESIDE = 6  # tasks whose curves are shown beside each other

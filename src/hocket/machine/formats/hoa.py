@@ -1,4 +1,9 @@
-"""What an automaton in the HOA format means for traces of single events: a machine, or a reason why not."""
+"""Machines in the Hanoi Omega-Automata format, as tools for LTL over finite traces (LTLf) write it.
+
+Propositions are events, and one happens at a time. An event that leaves a state as it is has no transition; one that
+makes the formula false for good, or that has no edge, leads to a dead end. A state is final if the formula is true
+from then on, whatever happens. Spot's proposition `alive` is no event: it is true until the trace ends.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,58 @@ import numpy as np
 from hocket.errors import FormatError, printable
 from hocket.graphs import distances_from
 from hocket.hitting_set import elements_of
-from hocket.machine.formats.hoa.syntax import END_MARK, HoaAutomaton, HoaState, Letters
-from hocket.machine.formats.hoa.tokens import line_of
-from hocket.machine.names import make_distinct
+from hocket.machine.formats.hoa_syntax import END_MARK, MOST_PROPOSITIONS, HoaAutomaton, HoaParser, HoaState, line_of
+from hocket.machine.formats.schema import Design
+from hocket.machine.names import make_distinct, quote
 from hocket.machine.reward_machine import RewardMachine
+
+
+def read(content: str) -> Design:
+    """Read a machine."""
+    return Design(HoaReading(HoaParser(content).automaton()).machine())
+
+
+def write(design: Design) -> str:
+    """Write a machine as a complete, deterministic automaton; what changes nothing has no place in this format."""
+    machine = design.enumerated()
+    design.check_bare("HOA")
+    _check_room(machine)
+    events, states = list(machine.events), list(machine.states)
+    number = {state: position for position, state in enumerate(states)}
+    lines = ["HOA: v1", 'tool: "hocket"', f"States: {len(states)}", f"Start: {number[machine.initial]}"]
+    lines.append(" ".join((f"AP: {len(events)}", *map(quote, events))))
+    lines += ["acc-name: Buchi", "Acceptance: 1 Inf(0)"]
+    lines.append("properties: trans-labels explicit-labels state-acc complete deterministic")
+    for one in range(len(events)):
+        alone = "&".join(str(other) if other == one else f"!{other}" for other in range(len(events)))
+        lines.append(f"Alias: @{one} {alone}")
+    lines.append("--BODY--")
+    moves: dict[str, dict[str, list[str]]] = {state: {} for state in states}
+    for (state, event), target in machine.transitions.items():
+        moves[state].setdefault(target, []).append(f"@{machine.events.index(event)}")
+    for state in states:
+        lines.append(f"State: {number[state]} {quote(state)}{' {0}' if state in machine.final else ''}")
+        lines += [f"[{'|'.join(aliases)}] {number[target]}" for target, aliases in moves[state].items()]
+        leaving = [alias for aliases in moves[state].values() for alias in aliases]
+        lines.append(f"[{'!(' + '|'.join(leaving) + ')' if leaving else 't'}] {number[state]}")
+    return "\n".join((*lines, "--END--")) + "\n"
+
+
+def _check_room(machine: RewardMachine) -> None:
+    if not machine.is_task_completion:
+        raise FormatError("HOA has no place for rewards other than for completing the task; write .toml or .json")
+    if END_MARK in machine.events:
+        raise FormatError(f"in HOA the proposition {END_MARK!r} says that a trace goes on, so it cannot be an event")
+    if len(machine.events) > MOST_PROPOSITIONS:
+        raise FormatError(f"HOA is written with at most {MOST_PROPOSITIONS:,} events, got {len(machine.events):,}")
+    for (state, event), target in machine.transitions.items():
+        if state == target:
+            raise FormatError(
+                f"in HOA an event that leaves a state as it is has no transition, got one from {state!r} on {event!r}"
+            )
+
+
+# What an automaton means for traces of single events: a machine, or a reason why not.
 
 MOST_TRANSITIONS = 2_000_000
 VIOLATED = "violated"  # the name of the dead end for events that have no edge
@@ -32,17 +85,12 @@ class _Row(NamedTuple):
         return next(target for target, letters in self.targets.items() if letters & letter)
 
 
-def interpret(automaton: HoaAutomaton) -> RewardMachine:
-    """Make the machine that an automaton means, or say why there is none."""
-    return _HoaReading(automaton).machine()
-
-
-class _HoaReading:
+class HoaReading:
     """The meaning of an automaton for traces of single events."""
 
     def __init__(self, automaton: HoaAutomaton) -> None:
         self.automaton = automaton
-        self.letters: Letters = automaton.letters
+        self.letters = automaton.letters
         self.rows = [self.row(state) for state in automaton.states]
         self.sources: list[list[int]] = [[] for _ in self.rows]  # along events and silence
         for source, row in enumerate(self.rows):
@@ -59,9 +107,11 @@ class _HoaReading:
         self.hopeful = self.leading_to(self.final)
 
     def error(self, state: int, message: str) -> FormatError:
-        described = self.automaton.states[state]
-        name = printable(repr(described.name), 60)
-        return FormatError(f"state {name} {message}", where=line_of(self.automaton.content, described.place))
+        where = line_of(self.automaton.content, self.automaton.states[state].place)
+        return FormatError(f"state {self.quoted(state)} {message}", where=where)
+
+    def quoted(self, state: int) -> str:
+        return printable(repr(self.automaton.states[state].name), 60)
 
     def say(self, letter: int) -> str:
         """Name the first of some letters."""
@@ -99,20 +149,13 @@ class _HoaReading:
         for _ in range(len(rows).bit_length()):
             seen, ahead = seen | seen[ahead], ahead[ahead]
         after = {state for state in steps if state is not None}
-        self.check_ends(after)
-        return [is_accepted and state not in after for state, is_accepted in enumerate(seen[ahead][:-1].tolist())]
-
-    def check_ends(self, ended: Iterable[int]) -> None:
-        """Require that nothing comes of events in states after the end, as in Spot's encoding."""
-        states, rows = self.automaton.states, self.rows
         marked = (s for s, row in enumerate(rows) if states[s].is_marked or row.marked)
         hopeful = self.leading_to(marked, self.letters.every)
-        for state in ended:
-            for target, letters in rows[state].targets.items():
-                if letters & ~self.letters.end and target in hopeful:
-                    raise self.error(
-                        state, f"can be reached after {END_MARK!r} was false; rename the event if it is not Spot's mark"
-                    )
+        for state in after:  # nothing may come of events there, as in Spot's encoding
+            if any(letters & ~end and target in hopeful for target, letters in rows[state].targets.items()):
+                rule = "rename the event if it is not Spot's mark"
+                raise self.error(state, f"can be reached after {END_MARK!r} was false; {rule}")
+        return [is_accepted and state not in after for state, is_accepted in enumerate(seen[ahead][:-1].tolist())]
 
     def lasting(self) -> set[int]:
         """The states from which everything is accepted, or that accept and allow nothing more."""
@@ -158,39 +201,31 @@ class _HoaReading:
 
     def kept(self) -> set[int]:
         """The states that single events lead to; a state that no edge at all leads to is kept, too."""
+
+        def after(state: int) -> Iterator[int]:
+            moves = {} if state in self.final else self.rows[state].targets
+            return (target for target, letters in moves.items() if letters & self.letters.events)
+
         states = self.automaton.states
         led_to = distances_from([self.automaton.start], lambda state: (edge.target for edge in states[state].edges))
-        roots = [self.automaton.start, *(state for state in range(len(states)) if state not in led_to)]
-        return {*distances_from(roots, self.successors)}
+        return {*distances_from([self.automaton.start, *(s for s in range(len(states)) if s not in led_to)], after)}
 
-    def successors(self, state: int) -> Iterator[int]:
-        if state not in self.final:
-            for target, letters in self.rows[state].targets.items():
-                if letters & self.letters.events:
-                    yield target
-
-    def check_acceptance(self, state: int) -> None:
-        """Refuse what is accepted for a while: a machine knows nothing of what comes after its task."""
+    def check(self, state: int) -> None:
+        """Refuse what is accepted for a while, and to count steps: a machine moves on events until its task is done."""
         row, events = self.rows[state], self.letters.events
         by_mark = (target for target, letters in row.targets.items() if letters & events & row.marked)
         if self.accepting[state] or (self.marks_edges and any(target not in self.final for target in by_mark)):
             raise self.error(state, "is accepting but can be left; a completed task must stay completed")
-
-    def check_silence(self, state: int) -> None:
-        """Refuse to count steps: a machine moves on events alone."""
-        following = self.rows[state].step(self.letters.silence)
-        if following is None or following == state or not {state, following} <= self.hopeful:
-            return
-        name = printable(repr(self.automaton.states[following].name), 60)
-        raise self.error(state, f"has an edge to {name} without an event; reward machines change state on events only")
+        following = row.step(self.letters.silence)
+        if following is not None and following != state and {state, following} <= self.hopeful:
+            why = f"has an edge to {self.quoted(following)} without an event"
+            raise self.error(state, f"{why}; reward machines change state on events only")
 
     def machine(self) -> RewardMachine:
         states, propositions = self.automaton.states, self.letters.propositions
         kept = sorted(self.kept())
-        for state in kept:
-            if state not in self.final:
-                self.check_acceptance(state)
-                self.check_silence(state)
+        for state in (state for state in kept if state not in self.final):
+            self.check(state)
         if self.final and self.final.isdisjoint(kept):
             raise FormatError("no events, one at a time, complete it")
         names = list(make_distinct([*(states[state].name for state in kept), VIOLATED]))

@@ -1,0 +1,357 @@
+"""The grammar of the Hanoi Omega-Automata format (adl.github.io/hoaf), versions 1 and 1.1.
+
+Comments may nest, and line ends are blanks like any other. A label is worked out at once, as a set of letters, so that
+reading builds no formula and never nests deeper than a few parentheses. Universal branching and acceptance conditions
+other than Büchi's are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from hocket.errors import FormatError, printable
+from hocket.machine.names import unquote
+
+MOST_PROPOSITIONS = 1_000
+MOST_PARENTHESES = 100  # inside one another
+VERSIONS = ("v1", "v1.1")
+ITEMS = ("States:", "Start:", "AP:", "Alias:", "Acceptance:")  # of the header that say what an automaton means
+
+TOKEN = re.compile(
+    r"[ \t\r\n]*+(?:(?P<comment>/\*)"
+    r"|(?P<part>--(?:BODY|END|ABORT)--)"
+    r"|(?P<header>[A-Za-z_][0-9A-Za-z_.-]*+:)"
+    r"|(?P<word>[A-Za-z_][0-9A-Za-z_.-]*+)"
+    r"|(?P<alias>@[0-9A-Za-z_.-]++)"
+    r"|(?P<number>[0-9]++)"
+    r'|(?P<string>"(?:[^"\\]|\\.)*+")'
+    r"|(?P<sign>[][(){}!&|])"
+    r"|(?P<nothing>\Z))",
+    re.DOTALL,
+)
+COMMENT_SIGN = re.compile(r"/\*|\*/")
+END_MARK = "alive"  # Spot's proposition that a finite trace goes on
+
+
+class Letters:
+    """The letters over some propositions; with `alive` among them, also the one after the end of a trace.
+
+    Bit j is the letter in which proposition j alone is true, the next bit the silent letter, and the one after it, if
+    there is one, the end. Before the end `alive` is true beside them, and it is no event.
+    """
+
+    def __init__(self, propositions: tuple[str, ...]) -> None:
+        self.propositions = propositions
+        self.alive = propositions.index(END_MARK) if END_MARK in propositions else None
+        self.events = sum(1 << j for j in range(len(propositions)) if j != self.alive)
+        self.silence = 1 << len(propositions)
+        self.end = 0 if self.alive is None else self.silence << 1
+        self.every = self.events | self.silence | self.end
+
+    def where(self, proposition: int) -> int:
+        """The letters in which a proposition is true."""
+        return self.every & ~self.end if proposition == self.alive else 1 << proposition
+
+    def numbered(self, index: int) -> int:
+        """The letter, if it is one of ours, in which just the propositions in the bits of `index` are true."""
+        if self.alive is None:
+            return (index or self.silence) if index.bit_count() <= 1 else 0
+        if not index:
+            return self.end
+        others = index & ~(1 << self.alive)
+        if others == index or others.bit_count() > 1:
+            return 0
+        return others or self.silence
+
+
+def line_of(content: str, place: int) -> str:
+    """Say in which line a place is."""
+    return f"line {content.count(chr(10), 0, place) + 1}"
+
+
+class Edge(NamedTuple):
+    """An edge of an automaton."""
+
+    letters: int  # a set of letters
+    target: int
+    is_marked: bool
+    place: int  # in the file, in characters
+
+
+class HoaState(NamedTuple):
+    """A state as its section of the body gives it."""
+
+    name: str
+    is_marked: bool
+    edges: list[Edge]
+    place: int
+
+
+class HoaAutomaton(NamedTuple):
+    """A parsed file."""
+
+    content: str
+    letters: Letters
+    start: int
+    states: list[HoaState]
+
+
+NO_LETTERS = Letters(())
+
+
+class HoaParser:
+    """A recursive descent over the tokens of a file with one automaton; one token is always in view."""
+
+    kind: str
+    text: str
+
+    def __init__(self, content: str) -> None:
+        self.content = content
+        self.place = self.end = 0
+        self.letters = NO_LETTERS
+        self.size: int | None = None
+        self.start: int | None = None
+        self.accepting: int | None = None  # the set that counts; -1 if none does
+        self.accepts_all = False
+        self.aliases: dict[str, int] = {}
+        self.advance()
+
+    def advance(self) -> None:
+        self.kind = "comment"
+        while self.kind == "comment":
+            match = TOKEN.match(self.content, self.end)
+            if match is None or match.lastgroup is None:
+                rest = self.content[self.end :].lstrip(" \t\r\n")
+                self.place, self.text = len(self.content) - len(rest), rest[:1]
+                raise self.error("expected a token of the HOA format")
+            self.kind = match.lastgroup
+            (self.place, self.end), self.text = match.span(self.kind), match[self.kind]
+            if self.kind == "comment":
+                depth = 0
+                for sign in COMMENT_SIGN.finditer(self.content, self.place):
+                    depth += 1 if sign[0] == "/*" else -1
+                    if depth == 0:
+                        self.end = sign.end()
+                        break
+                else:
+                    raise self.error("this comment is not closed", got=False)
+        if self.text == "--ABORT--":
+            raise self.error("the program that wrote this file aborted it", got=False)
+
+    def error(self, message: str, *, place: int | None = None, got: bool = True) -> FormatError:
+        """Make an error about the token in view, or about an earlier place."""
+        if got and place is None:
+            message += f", got {printable(repr(self.text), 40)}" if self.text else ", got the end of the file"
+        return FormatError(message, where=line_of(self.content, self.place if place is None else place))
+
+    def skip(self, sign: str) -> bool:
+        """Pass by a sign, if it is the token in view."""
+        if self.text != sign:
+            return False
+        self.advance()
+        return True
+
+    def require(self, text: str) -> None:
+        if not self.skip(text):
+            raise self.error(f"expected {text!r}")
+
+    def number(self, what: str) -> int:
+        if self.kind != "number" or len(self.text) > 10:
+            raise self.error(f"expected {what}, an integer below 2,147,483,648")
+        number = int(self.text)
+        self.advance()
+        return number
+
+    def string(self, what: str) -> str:
+        if self.kind != "string":
+            raise self.error(f"expected {what} in quotes")
+        string = unquote(self.text[1:-1])
+        self.advance()
+        return string
+
+    def automaton(self) -> HoaAutomaton:
+        """Parse the file."""
+        self.header()
+        self.require("--BODY--")
+        states = self.body()
+        self.require("--END--")
+        if self.kind != "nothing":
+            raise self.error("a machine file has one automaton, so nothing may follow --END--")
+        if self.start is None:
+            raise FormatError("has no 'Start:', so it accepts nothing")
+        edges = [edge for state in states.values() for edge in state.edges]
+        for number in (self.start, *(edge.target for edge in edges)):
+            if number not in states:
+                lines = (line_of(self.content, edge.place) for edge in edges if edge.target == number)
+                raise FormatError(f"state {number} does not exist", where=next(lines, None))
+        if self.size not in (None, len(states)):
+            raise FormatError(f"must have as many states as 'States:' says, {self.size:,}, got {len(states):,}")
+        if max(states) >= len(states):
+            raise FormatError(f"states must be numbered from 0 to {len(states) - 1:,}, got {max(states):,}")
+        return HoaAutomaton(self.content, self.letters, self.start, [states[n] for n in range(len(states))])
+
+    # The header.
+
+    def header(self) -> None:
+        if self.text != "HOA:":
+            raise self.error("must begin with 'HOA: v1'")
+        self.advance()
+        if self.text not in VERSIONS:
+            raise self.error(f"must be in version {' or '.join(VERSIONS)} of the HOA format")
+        self.advance()
+        while self.kind == "header":
+            item = self.text
+            if item not in ITEMS and item[0].isupper():
+                raise self.error("an item in capitals changes what the automaton means, and this one is unknown")
+            self.advance()
+            self.item(item)
+        if self.accepting is None:
+            raise self.error("'Acceptance:' is missing, like: Acceptance: 1 Inf(0)", got=False)
+
+    def item(self, item: str) -> None:
+        """Read what an item says."""
+        if item == "Start:" and self.start is not None:
+            raise self.error("must have one initial state, got two: it is not deterministic", got=False)
+        if (item == "States:" and self.size is not None) or (item == "Acceptance:" and self.accepting is not None):
+            raise self.error(f"{item!r} must be given once", got=False)
+        match item:
+            case "States:":
+                self.size = self.number("the number of states")
+            case "Start:":
+                self.start = self.target("the initial state")
+            case "AP:":
+                self.propositions()
+            case "Alias:":
+                self.alias()
+            case "Acceptance:":
+                self.acceptance()
+            case _:
+                while self.kind in ("word", "number", "string") or self.text == "!":
+                    self.advance()
+
+    def propositions(self) -> None:
+        if self.letters is not NO_LETTERS or self.aliases:
+            raise self.error("'AP:' must be given once, and before 'Alias:'", got=False)
+        place, count = self.place, self.number("the number of propositions")
+        if count > MOST_PROPOSITIONS:
+            raise self.error(f"must have at most {MOST_PROPOSITIONS:,} propositions, got {count:,}", place=place)
+        names = tuple(self.string(f"the names of {count} propositions") for _ in range(count))
+        if len(set(names)) < len(names):
+            raise self.error("propositions must have different names", place=place)
+        self.letters = Letters(names)
+
+    def alias(self) -> None:
+        name = self.text
+        if self.kind != "alias":
+            raise self.error("expected the name of an alias, like @a")
+        if name in self.aliases:
+            raise self.error("an alias must be given once")
+        self.advance()
+        self.aliases[name] = self.label()
+
+    def acceptance(self) -> None:
+        place, sets = self.place, self.number("the number of acceptance sets")
+        accepting = sets
+        if self.text in ("t", "f"):
+            self.accepts_all, accepting = self.text == "t", -1
+            self.advance()
+        elif self.skip("Inf") and self.skip("(") and self.kind == "number":
+            accepting = self.number("an acceptance set")
+            self.require(")")
+        if accepting >= sets or self.text in ("&", "|"):
+            raise self.error("acceptance must be that of Büchi, like: Acceptance: 1 Inf(0)", place=place)
+        self.accepting = accepting
+
+    # The body.
+
+    def body(self) -> dict[int, HoaState]:
+        states: dict[int, HoaState] = {}
+        while self.text == "State:":
+            place = self.place
+            self.advance()
+            label = self.bracketed_label()
+            number = self.number("the number of a state")
+            if number in states:
+                raise self.error(f"state {number} must be given once", place=place)
+            name = self.string("a name") if self.kind == "string" else str(number)
+            is_marked = self.marks() or self.accepts_all
+            states[number] = HoaState(name, is_marked, self.edges(label, place), place)
+        return states
+
+    def edges(self, label: int | None, place: int) -> list[Edge]:
+        """Read a state's edges; a state's own label is that of each, and where there are none they go by number."""
+        letters = self.letters
+        edges: list[Edge] = []
+        are_numbered = False
+        while self.text == "[" or self.kind == "number":
+            here, edge_label = self.place, self.bracketed_label()
+            if not edges:
+                are_numbered = edge_label is None and label is None
+            if (edge_label is None) != (are_numbered or label is not None):
+                raise self.error("labels must be on a state, on all of its edges or on none", place=here)
+            if edge_label is None:
+                edge_label = letters.numbered(len(edges)) if label is None else label
+            edges.append(Edge(edge_label, self.target("where an edge leads to"), self.marks(), here))
+        if are_numbered and len(edges) != 2 ** len(letters.propositions):
+            raise self.error("edges without labels must be as many as there are sets of propositions", place=place)
+        return edges
+
+    def target(self, what: str) -> int:
+        number = self.number(what)
+        if self.text == "&":
+            raise self.error("must lead to one state at a time: alternation cannot be read", got=False)
+        return number
+
+    def marks(self) -> bool:
+        """Read the acceptance sets that a state or an edge is in; tell whether the one that counts is among them."""
+        is_marked = False
+        if self.skip("{"):
+            while not self.skip("}"):
+                is_marked |= self.number("an acceptance set") == self.accepting
+        return is_marked
+
+    # Labels.
+
+    def bracketed_label(self) -> int | None:
+        if not self.skip("["):
+            return None
+        label = self.label()
+        self.require("]")
+        return label
+
+    def label(self, depth: int = 0) -> int:
+        letters = 0
+        while True:
+            both = self.literal(depth)
+            while self.skip("&"):
+                both &= self.literal(depth)
+            letters |= both
+            if not self.skip("|"):
+                return letters
+
+    def literal(self, depth: int) -> int:
+        letters = self.letters
+        is_negated = False
+        while self.skip("!"):
+            is_negated = not is_negated
+        if self.text == "(":
+            if depth == MOST_PARENTHESES:
+                raise self.error(f"parentheses must be at most {MOST_PARENTHESES} deep", got=False)
+            self.advance()
+            chosen = self.label(depth + 1)
+            self.require(")")
+        elif self.kind == "number":
+            place, number = self.place, self.number("a proposition")
+            if number >= len(letters.propositions):
+                raise self.error(f"proposition {number} does not exist", place=place)
+            chosen = letters.where(number)
+        elif self.text in ("t", "f"):
+            chosen = letters.every if self.text == "t" else 0
+            self.advance()
+        elif self.text in self.aliases:
+            chosen = self.aliases[self.text]
+            self.advance()
+        else:
+            raise self.error("expected a label: t, f, the number of a proposition or an alias given before")
+        return letters.every & ~chosen if is_negated else chosen
