@@ -202,9 +202,9 @@ class Keys:
     json: Json = False
 
     def run(self) -> int:
-        from hocket.runtime.transport import make_keys
         from hocket.runtime.launch import check_names
         from hocket.runtime.settings import WORLD
+        from hocket.runtime.transport import make_keys
         from hocket.task.catalogue import load_task
 
         if self.days < 1:
