@@ -16,7 +16,6 @@ from hocket.machine.completion import Completion, completes_without, find_comple
 from hocket.machine.composition import Composition, notes_of
 from hocket.machine.counterexample import listing
 from hocket.machine.decomposition import Control, Decomposition, Knows, decompose
-from hocket.machine.delays import EFFORT, DelayCheck, find_delays
 from hocket.machine.reward_machine import RewardMachine, require_machines
 from hocket.task.catalogue import as_task
 from hocket.task.conditions import write_conditions
@@ -28,6 +27,7 @@ from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
 if TYPE_CHECKING:
+    from hocket.machine.delays import DelayCheck
     from hocket.task.teamwork.check import UnrewardedState
 
 MOST_TRIED = 20  # events that an agent might know, before one is proposed
@@ -285,7 +285,7 @@ def _advise(task: Task, agent: str, cures: Callable[[Task], bool]) -> str:
 
 
 def check_delays(
-    subject: Task | Decomposition | str | Path, deciders: Control | None = None, effort: int = EFFORT
+    subject: Task | Decomposition | str | Path, deciders: Control | None = None, effort: int | None = None
 ) -> DelayCheck:
     """Check whether events may be heard late by agents that know them and do not decide on them.
 
@@ -298,6 +298,9 @@ def check_delays(
     >>> check_delays("drawbridge").agree
     (('A2', 'up'), ('A1', 'lift'))
     """
+    from hocket.machine.delays import EFFORT, find_delays  # which few verdicts need
+
+    effort = EFFORT if effort is None else effort
     if isinstance(subject, Decomposition):
         return find_delays(subject, deciders, effort=effort)
     task = as_task(subject)
@@ -309,7 +312,7 @@ def check_delays(
     return find_delays(task.decomposition, deciders, closed, sentences, effort)
 
 
-def with_delays(verdict: Verdict, *, is_required: bool = True, effort: int = EFFORT) -> Verdict:
+def with_delays(verdict: Verdict, *, is_required: bool = True, effort: int | None = None) -> Verdict:
     """Add to a verdict whether events may be heard late; nothing where the task is not decomposable.
 
     Where it is not required, the answer is one sentence, and never makes the verdict a bad one.
