@@ -5,7 +5,7 @@ If it does not, it stalls, and this says where.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from hocket.errors import TaskError
+from hocket.graphs import distances_from
 from hocket.machine.counterexample import listing
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.grid import STAY
@@ -251,17 +252,11 @@ def _dead_ends(task: Task, search: TeamSearch, hopes: Mapping[str, bool]) -> dic
 
 def _dead_end(machine: RewardMachine, reached: Sequence[int]) -> UnrewardedState:
     """Pick the state that is nearest to completion of those that are reached, and the events that would lead on."""
-    states, distance = tuple(machine.states), dict.fromkeys(machine.final, 0)
+    states = tuple(machine.states)
     before: dict[str, list[str]] = {}
     for (state, _), target in machine.transitions.items():
         before.setdefault(target, []).append(state)
-    queue = deque(distance)
-    while queue:
-        here = queue.popleft()
-        for state in before.get(here, ()):
-            if state not in distance:
-                distance[state] = distance[here] + 1
-                queue.append(state)
+    distance = distances_from(machine.final, lambda state: before.get(state, ()))
     nearest = min((states[state] for state in reached), key=lambda state: distance.get(state, len(states)))
     events = (
         event

@@ -9,7 +9,6 @@ teammates.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.graphs import path_to, search_tree
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables
 from hocket.task.teamwork.planning import Planner
@@ -289,21 +289,12 @@ def _shortest(
     tables: Tables, forward: Sequence[Sequence[int]], *, backwards: bool
 ) -> dict[int, tuple[tuple[int, int], ...]]:
     """Find a shortest trace to each state of the team machine; backwards, from each to a final one."""
-    links: list[list[tuple[int, tuple[int, int]]]] = [[] for _ in forward]
+    links: list[list[tuple[tuple[int, int], int]]] = [[] for _ in forward]
     for state, events in enumerate(forward):
         for event in events:
             target = int(tables.team_next[state, event])
-            if backwards:
-                links[target].append((state, (state, event)))
-            else:
-                links[state].append((target, (state, event)))
+            begin, end = (target, state) if backwards else (state, target)
+            links[begin].append(((state, event), end))
     roots = np.flatnonzero(tables.team_final).tolist() if backwards else [tables.team_initial] if forward else []
-    traces: dict[int, tuple[tuple[int, int], ...]] = dict.fromkeys(roots, ())
-    queue = deque(roots)
-    while queue:
-        here = queue.popleft()
-        for there, move in links[here]:
-            if there not in traces:
-                traces[there] = (move, *traces[here]) if backwards else (*traces[here], move)
-                queue.append(there)
-    return traces
+    tree = search_tree(-1, lambda state: links[state] if state >= 0 else [((-1, -1), root) for root in roots])
+    return {state: tuple(path_to(tree, state)[1:][:: -1 if backwards else 1]) for state in tree if state >= 0}
