@@ -16,13 +16,15 @@ import numpy as np
 import pytest
 
 import hocket as hk
+from causal_tasks import made
 from hocket.errors import FormatError, HocketError
 from hocket.learn.policies import Policy
 from hocket.runtime.codec import MessageError, decode, encode
 from hocket.runtime.launch import load_actions, run_team
-from hocket.runtime.log import AgentLog, read_log
+from hocket.runtime.log import AgentLog, LogContents, read_log
+from hocket.runtime.plan import Plan
 from hocket.runtime.protocol import ACK, ASK, EVENT, LOCK, OFFER, REFUSE
-from hocket.runtime.recording import read_recording
+from hocket.runtime.recording import causal_order, read_recording
 from hocket.runtime.transport import make_keys
 from hocket.runtime.verification import verify
 from walks import shortest_actions
@@ -261,6 +263,18 @@ def test_the_entries_of_all_logs_are_put_in_an_order_that_agrees_with_each(finis
     assert walked[:2] == [1, 2] and len(frames) == sum(
         len(read_log(finished / f"{name}.log").entries) for name in ("A1", "A2", "world")
     )
+
+
+def test_an_agent_agrees_on_its_way_on_what_it_agrees_on_anywhere():
+    plan = Plan.of(made("0 x done", "A: x; B: x", "x: A"), {"x": ["A", "B"]})
+    entries = {
+        "A": [("start", 1), ("promise", 0, 1, 0, (1, 1), (), 1)],  # where its first move led
+        "B": [("start", 1), ("decide", 0, 1, 0, (), 0)],  # before it has heard that it has moved
+        "world": [("start",), ("move", "B", 1, 0, 0, 3), ("move", "A", 1, 0, 0, 2)],
+    }
+    logs = {name: LogContents({}, tuple(rows), (0.0,) * len(rows), "", 0, False) for name, rows in entries.items()}
+    order = causal_order(plan, logs)
+    assert order.index(("world", 2)) < order.index(("A", 1)) < order.index(("B", 1))
 
 
 def test_report_shows_a_lane_for_each_agent(hocket, finished, tmp_path):
