@@ -1,5 +1,6 @@
 """Files are on the disk before they have their names, and nothing half-written stays behind."""
 
+import io
 import os
 import subprocess
 import sys
@@ -157,6 +158,26 @@ def test_a_file_that_grew_and_was_not_kept_leaves_what_was_there(tmp_path):
     with GrowingFile(path) as file:
         file.add(b"after")
     assert [own.name for own in tmp_path.iterdir()] == ["one"] and path.read_text() == "before"
+
+
+class FullDisk(io.RawIOBase):
+    """A file that nothing can be written to."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_file_that_grows_until_the_disk_is_full_is_an_error_and_leaves_nothing(tmp_path):
+    is_full = pytest.raises(hk.errors.FormatError, match="cannot be written: No space left")
+    with is_full, GrowingFile(tmp_path / "one") as file:
+        file.file.close()
+        file.file = io.BufferedWriter(FullDisk())
+        file.add(b"after")
+        file.keep()
+    assert [*tmp_path.iterdir()] == []
 
 
 KILLED = """

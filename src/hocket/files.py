@@ -167,7 +167,8 @@ class GrowingFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.file.close()
+        with suppress(OSError):  # what could not be written is tried once more
+            self.file.close()
         self.temporary.unlink(missing_ok=True)
 
     def add(self, data: bytes) -> None:
