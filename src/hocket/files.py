@@ -96,7 +96,7 @@ def write_many(files: Iterable[File]) -> None:
     """
     with ThreadPoolExecutor(WRITERS) as pool:
 
-        def in_threads(write: Callable[[File], Path], some: Iterable[File]) -> list[Path]:
+        def in_threads(write: Callable[[File], GrowingFile], some: Iterable[File]) -> list[GrowingFile]:
             begun = [pool.submit(write, file) for file in some]
             try:
                 wait(begun)
@@ -109,45 +109,28 @@ def write_many(files: Iterable[File]) -> None:
             _write_together(some, in_threads)
 
 
-def _write_together(files: Sequence[File], each: Callable[..., Iterable[Path]]) -> None:
+def _write_together(files: Sequence[File], each: Callable[..., Iterable[GrowingFile]]) -> None:
     """Bring files to the disk, `each` of them by itself; then rename them."""
-    unfinished: set[Path] = set()
+    begun: list[GrowingFile] = []
 
-    def write(file: File) -> Path:
-        with _telling(file[0]):
-            return _write_aside(*file, unfinished)
+    def write(file: File) -> GrowingFile:
+        path, data = file
+        begun.append(grown := GrowingFile(path))
+        with _telling(path):
+            for part in (data,) if isinstance(data, str | bytes) else data:
+                grown.add(part.encode() if isinstance(part, str) else part)
+        grown.seal()
+        return grown
 
     try:
-        for (path, _), temporary in zip(files, list(each(write, files)), strict=True):
-            with _telling(path):
-                temporary.replace(path)
-            unfinished.remove(temporary)
+        for grown in list(each(write, files)):
+            with _telling(grown.path):
+                grown.temporary.replace(grown.path)
         for folder in {path.parent: None for path, _ in files}:
             _sync_folder(folder)
     finally:
-        for temporary in unfinished:
-            temporary.unlink(missing_ok=True)
-
-
-def _write_aside(path: Path, data: Content, unfinished: set[Path]) -> Path:
-    """Bring what is to be in a file to the disk, under a temporary name that is added to those that are unfinished."""
-    mode = _mode_of(path)
-    temporary, handle = _open_aside(path)
-    unfinished.add(temporary)
-    with os.fdopen(handle, "wb") as file:
-        for part in (data,) if isinstance(data, str | bytes) else data:
-            file.write(part.encode() if isinstance(part, str) else part)
-        file.flush()
-        os.fsync(handle)
-    if mode is not None:
-        temporary.chmod(mode)
-    return temporary
-
-
-def _open_aside(path: Path) -> tuple[Path, int]:
-    """Make a file beside the one that is meant, whose name says that it is not whole yet; return a handle of it."""
-    temporary = path.with_name(f".{path.name[:MOST_OF_NAME]}.{os.urandom(8).hex()}{UNFINISHED}")
-    return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        for grown in begun:
+            grown.__exit__()
 
 
 class GrowingFile:
@@ -160,8 +143,14 @@ class GrowingFile:
         self.path, self.unsafe = path, 0
         with _telling(path):
             self.mode = _mode_of(path)
-            self.temporary, handle = _open_aside(path)
-            self.file = os.fdopen(handle, "wb")
+            self.temporary = path.with_name(f".{path.name[:MOST_OF_NAME]}.{os.urandom(8).hex()}{UNFINISHED}")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+            handle = os.open(self.temporary, flags, 0o666)
+            try:
+                self.file = os.fdopen(handle, "wb")
+            except BaseException:
+                self.temporary.unlink(missing_ok=True)
+                raise
 
     def __enter__(self) -> GrowingFile:
         return self
@@ -178,13 +167,18 @@ class GrowingFile:
             if self.unsafe >= UNSAFE:
                 self._sync()
 
-    def keep(self) -> None:
-        """Give the file its name, which replaces one that has it; nothing can be added any more."""
+    def seal(self) -> None:
+        """Bring all of it to the disk; nothing can be added any more."""
         with _telling(self.path):
             self._sync()
             self.file.close()
             if self.mode is not None:
                 self.temporary.chmod(self.mode)
+
+    def keep(self) -> None:
+        """Give the file its name, which replaces one that has it."""
+        self.seal()
+        with _telling(self.path):
             self.temporary.replace(self.path)
             _sync_folder(self.path.parent)
 
