@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import hocket as hk
+from hocket.learn.benchmark import measure_device
 from hocket.learn.catalogue import find_learner
 from hocket.learn.cuda import device
-from hocket.learn.cuda.benchmark import measure_device
 from hocket.learn.cuda.block import DeviceJob
 from hocket.learn.cuda.training import find_block
 from hocket.learn.dqprm.cuda import train_lanes
@@ -135,12 +135,11 @@ def show_sweep() -> None:
 
 def main() -> None:
     if TRIED:
-        from hocket.learn import benchmark as processor
-        from hocket.learn.cuda import benchmark
+        from hocket.learn import benchmark
 
-        for name, value in {"LANES": (32,), "STEPS": 20, "PRACTICE": 50}.items():
+        for name, value in {"DEVICE_LANES": (32,), "STEPS": 20, "PRACTICE": 50}.items():
             setattr(benchmark, name, value)
-        processor.ROUND, processor.ROUNDS = 1e-3, 1
+        benchmark.ROUND, benchmark.ROUNDS = 1e-3, 1
     device.require_device()
     for show in (show_speeds, show_limits, show_study, show_sweep):
         show()

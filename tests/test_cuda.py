@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import hocket as hk
+from hocket.learn import benchmark
 from hocket.learn.batches import Batch
 from hocket.learn.catalogue import LEARNERS, default_learner
 from hocket.study import engines
@@ -23,7 +24,7 @@ from hocket.task.tables import compile_task
 from worlds import doorbell, ferry, gallery, gatehouse, line, meeting
 
 pytest.importorskip("numba_cuda")
-from hocket.learn.cuda import benchmark, device, training
+from hocket.learn.cuda import device, training
 from hocket.learn.cuda.block import DeviceJob
 from hocket.learn.cuda.training import BLOCKS
 from hocket.learn.dqprm import cuda as dqprm
@@ -352,10 +353,10 @@ def test_the_command_line_trains_on_the_device(hocket, tmp_path):
 
 
 def test_the_benchmark_measures_the_device_and_compares_bits(hocket, monkeypatch):
-    for name, value in {"LANES": (32,), "STEPS": 20, "PRACTICE": 50}.items():
+    for name, value in {"DEVICE_LANES": (32,), "STEPS": 20, "PRACTICE": 50}.items():
         monkeypatch.setattr(benchmark, name, value)
-    monkeypatch.setattr("hocket.learn.benchmark.ROUND", 1e-3)
-    monkeypatch.setattr("hocket.learn.benchmark.ROUNDS", 1)
+    monkeypatch.setattr(benchmark, "ROUND", 1e-3)
+    monkeypatch.setattr(benchmark, "ROUNDS", 1)
     code, out, err = hocket("bench", "--device", "cuda", "--tasks", "rendezvous-2")
     assert code == 0, err
     assert "rendezvous-2: dqprm, 32 lanes" in out and "bit for bit" in out and "NOT" not in out

@@ -171,7 +171,7 @@ class Bench:
         return 0
 
     def _on_device(self) -> int:
-        from hocket.learn.cuda.benchmark import measure_device  # loads the compiler, and what few have
+        from hocket.learn.benchmark import measure_device  # loads the compiler, and what few have
 
         results = [measure_device(name) for name in self.tasks]
         if self.json:

@@ -1,4 +1,4 @@
-"""How fast is it here? Training and testing against a straightforward loop, in one run on one machine.
+"""How fast is it here? Training and testing against a straightforward loop, in one run on one machine; devices.
 
 What counts is processor time, for other programs take their share of any other. Rivals take turns, in several rounds of
 a second or so each, and the median over rounds is what a rival has to show.
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
@@ -26,10 +27,15 @@ from hocket.task.episode import SYNC_PROBABILITY
 from hocket.task.individual import individual_table
 from hocket.task.tables import Tables, compile_task
 
+if TYPE_CHECKING:
+    from hocket.learn.cuda.block import DeviceBlock
+
 SEEDS = 16  # side by side
 STEPS = 20_000  # of one seed, between two looks at the clock
 ROUNDS = 5
 ROUND = 1.0  # seconds of processor time, at least
+DEVICE_LANES = (65_536, 262_144)  # side by side on a device
+PRACTICE = 50_000  # steps before anything is measured there, for those who know the way have shorter episodes
 EDGE = 1e-12  # past the sum of chances, which rounding may leave below 1
 
 
@@ -40,6 +46,15 @@ class Measurement:
     what: str
     per_second: float  # agent-steps, of processor time
     ratio: float
+
+
+@dataclass(frozen=True)
+class DeviceMeasurements:
+    """How fast a device is on a task, and whether it learns what the processor learns, to the last bit."""
+
+    device: str
+    speeds: tuple[Measurement, ...]  # those of the device by its clock; ratios to one core
+    same_bits: bool
 
 
 def _straightforward(
@@ -127,20 +142,24 @@ def measure_learning(name: str) -> list[Measurement]:
             _plain(tables, agent, STEPS)
         return STEPS * agents
 
-    def train(block: Block, seeds: int) -> float:
-        block.train(0, STEPS)
-        return STEPS * agents * seeds
-
     first = f"{name}: straightforward loop, one lane at a time"
     speeds = processor_times(
         {
             first: plain,
-            f"{name}: {learner}, one seed": lambda: train(one, 1),
-            f"{name}: {learner}, {SEEDS} seeds side by side": lambda: train(many, SEEDS),
+            f"{name}: {learner}, one seed": _training(one, 0, agents),
+            f"{name}: {learner}, {SEEDS} seeds side by side": _training(many, 0, agents * SEEDS),
             f"{name}: team tests": _tests(tables, many.arrays(0), settings),
         }
     )
     return [Measurement(what, speed, speed / speeds[first]) for what, speed in speeds.items()]
+
+
+def _training(block: Block | DeviceBlock, begin: int, lanes: int) -> Callable[[], float]:
+    def train() -> float:
+        block.train(begin, STEPS)
+        return float(STEPS * lanes)
+
+    return train
 
 
 def _plain(tables: Tables, agent: int, steps: int) -> NDArray[np.float32]:
@@ -180,3 +199,39 @@ def measure_algebra(agents: int) -> float:
         return 1.0
 
     return 1 / processor_times({"": work})[""]
+
+
+def measure_device(name: str) -> DeviceMeasurements:
+    """Measure training and team tests on the device, and training on one core."""
+    from hocket.learn.cuda.block import DeviceJob  # loads what few have
+    from hocket.learn.cuda.device import device_name, require_device
+    from hocket.learn.cuda.training import find_block
+
+    require_device()
+    task = load_task(name)
+    tables, settings, agents = compile_task(task), LEARNER.settings(), len(task.agents)
+    block: Block = LEARNER.block(tables, settings, list(range(SEEDS)), 1)
+    block.train(0, PRACTICE)
+    learnt = [block.arrays(seed)["q"].copy() for seed in range(SEEDS)]
+    core = f"{name}: {LEARNER.name}, {SEEDS} seeds on one core of the processor"
+    speeds, same = processor_times({core: _training(block, PRACTICE, agents * SEEDS)}), True
+    for lanes in DEVICE_LANES:
+        many = find_block(LEARNER.name)(
+            tables, [DeviceJob(settings, seed) for seed in range(max(SEEDS, lanes // agents))]
+        )
+        many.train(0, PRACTICE)
+        same = same and all(np.array_equal(many.arrays(seed)["q"], learnt[seed]) for seed in range(SEEDS))
+        what = f"{name}: {LEARNER.name}, {len(many.seeds) * agents:,} lanes"
+        speeds |= processor_times({what: _training(many, PRACTICE, agents * len(many.seeds))}, time.perf_counter)
+    what = f"{name}: team tests, {2 * len(many.seeds):,} episodes"
+    speeds |= processor_times({what: _device_tests(many, settings.max_episode_steps, agents)}, time.perf_counter)
+    rows = tuple(Measurement(what, speed, speed / speeds[core]) for what, speed in speeds.items())
+    return DeviceMeasurements(device_name(), rows, same)
+
+
+def _device_tests(block: DeviceBlock, most_steps: int, agents: int) -> Callable[[], float]:
+    def play() -> float:
+        taken = np.concatenate([results.steps for results in block.play(range(1))])
+        return float(np.where(taken < 0, most_steps, taken).sum()) * agents
+
+    return play

@@ -48,23 +48,9 @@ class DqprmBlock:
         self.tables = shared or lane_tables(tables, simulated_outcomes(tables, settings))
         self.q = np.zeros((len(seeds), agents, cells, actions, self.tables.is_final.shape[1]), np.float32)
         self.rule, self.team_size = settings.rule, agents if settings.wait_for_team else 1
-        self.lanes = self._lanes(tables, seeds)
+        self.lanes = make_lanes(tables, self.tables, self.q.reshape(-1, *self.q.shape[2:]), seeds, self.team_size)
         self.groups = _groups(agents * len(seeds), self.team_size)
         self.threads = max(1, min(threads, len(self.groups)))
-
-    def _lanes(self, tables: Tables, seeds: Sequence[int]) -> kernel.DqprmLanes:
-        agents = self.q.shape[1]
-        agent = np.tile(np.arange(agents, dtype=np.uint32), len(seeds))
-        keys = np.array([stream_key(TRAINING, seed, index) for seed in seeds for index in range(agents)], np.uint64)
-        return kernel.DqprmLanes(
-            self.q.reshape(len(agent), *self.q.shape[2:]),
-            agent,
-            draw_starts(tables, keys, agent).astype(np.uint32),
-            self.tables.initial[agent],
-            np.append(keys, np.zeros(LANES, np.uint64)),
-            np.zeros(len(agent) // self.team_size, np.int64),
-            tables.start_cell.astype(np.uint32),
-        )
 
     def train(self, begin: int, steps: int) -> None:
         shares = [self.groups[first :: self.threads] for first in range(self.threads)]
@@ -89,6 +75,29 @@ class DqprmBlock:
 
     def arrays(self, index: int) -> Arrays:
         return {"q": np.ascontiguousarray(self.q[index, ..., : self.states])}
+
+
+def make_lanes(
+    tables: Tables,
+    world: kernel.LaneTables,
+    q: NDArray[np.float32],
+    seeds: Sequence[int] | NDArray[np.int64],
+    team_size: int,
+    first: NDArray[np.uint32] | int = 0,  # of a seed's rows in the world's tables
+) -> kernel.DqprmLanes:
+    """Put the lanes of each seed where they start."""
+    index = np.tile(np.arange(len(tables.start)), len(seeds))
+    keys = stream_key(TRAINING, np.repeat(np.array(seeds, np.uint64), len(tables.start)), index.astype(np.uint64))
+    rows = (index.reshape(len(seeds), -1) + np.reshape(first, (-1, 1))).ravel()
+    return kernel.DqprmLanes(
+        q,
+        rows.astype(np.uint32),
+        draw_starts(tables, keys, index).astype(np.uint32),
+        world.initial[rows],
+        np.append(keys, np.zeros(LANES, np.uint64)),
+        np.zeros(len(rows) // team_size, np.int64),
+        tables.start_cell.astype(np.uint32),
+    )
 
 
 def _groups(lanes: int, team_size: int) -> list[range]:

@@ -16,7 +16,7 @@ from hocket.errors import SettingsError
 from hocket.learn.cuda.block import DeviceBlock, DeviceJob, Runs, TeamBlock, rule_of
 from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
 from hocket.learn.dqprm import DqprmSettings
-from hocket.learn.dqprm.block import lane_tables, simulated_outcomes
+from hocket.learn.dqprm.block import lane_tables, make_lanes, simulated_outcomes
 from hocket.learn.dqprm.kernel import (
     ACTIONS,
     MANY,
@@ -49,8 +49,7 @@ from hocket.learn.kernels.primitives import (
 from hocket.learn.kernels.vectors import load, load_row, pick, pick_each, row, store_row, where
 from hocket.learn.learner import Arrays, machine_shapes
 from hocket.learn.settings import LearningRule
-from hocket.random import TRAINING, stream_key
-from hocket.task.tables import Tables, draw_starts
+from hocket.task.tables import Tables
 
 MOVES = ACTIONS * OUTCOMES
 END_BITS, END_MASK = np.uint32(16), np.uint32(0xFFFF)
@@ -294,18 +293,14 @@ class DqprmDeviceBlock(TeamBlock):
         self.column, self.places = placed(column), column
         states = host.dynamics.shape[1]
         self.q = zeros((len(jobs), agents, cells, actions, states))
-        index = np.tile(np.arange(agents, dtype=np.uint32), len(jobs))
-        agent = np.repeat(row[self.variant], agents) * np.uint32(agents) + index
-        keys = stream_key(TRAINING, np.repeat(self.seeds.astype(np.uint64), agents), index.astype(np.uint64))
-        q = self.q.reshape(len(agent), cells, actions, states)
-        clock = np.zeros(len(agent) // self.team_size, np.int64)
-        place = (placed(draw_starts(tables, keys, index).astype(np.uint32)), placed(host.initial[agent]))
-        starts = placed(tables.start_cell.astype(np.uint32))
-        self.lanes = DqprmLanes(q, placed(agent), *place, placed(keys), placed(clock), starts)
+        lanes = make_lanes(
+            tables, host, np.zeros(0, np.float32), self.seeds, self.team_size, row[self.variant] * agents
+        )
+        self.lanes = placed(lanes)._replace(q=self.q.reshape(-1, cells, actions, states))
         is_fast = self.team_size == 1 and is_small(host)
         self.kernel = train_lanes if is_fast and host.width else None
         self.device_tables = placed(host if self.kernel is None else lane_worlds(host))
-        self.fresh = Fresh(zeros((len(clock) if self.kernel is None else 1, states)))
+        self.fresh = Fresh(zeros((len(lanes.clock) if self.kernel is None else 1, states)))
 
     @classmethod
     def size(cls, tables: Tables) -> int:
