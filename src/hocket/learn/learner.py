@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hocket.errors import SettingsError
 from hocket.lazy import Lazy
 from hocket.learn.settings import DEVICES, Settings, SettingValue
-from hocket.learn.testing import Recording, TestResults, make_results, recording
+from hocket.learn.testing import Recording, TestResults, recording
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables
 
@@ -71,7 +71,8 @@ class Player(ABC):
 
     def make_results(self, count: int) -> TestResults:
         """Make room for what comes of so many episodes."""
-        return make_results(count, len(self.finish), len(self.event_time), len(self.returns))
+        finish, event_time = (np.zeros((count, len(each)), np.int64) for each in (self.finish, self.event_time))
+        return TestResults(np.zeros(count, np.int64), finish, event_time, np.zeros((count, len(self.returns))))
 
     def keep(self, results: TestResults) -> None:
         """Keep what came of the first of some episodes."""

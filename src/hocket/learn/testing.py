@@ -52,12 +52,6 @@ for _kind in (TestEpisode, TestEpisodes, TestResults):
     _kind.__test__ = False  # type: ignore[union-attr]  # for pytest, which takes classes of such names for tests
 
 
-def make_results(count: int, agents: int, events: int, paid: int) -> TestResults:
-    """Make room for what comes of so many episodes; `paid` is how many agents are paid for more than completion."""
-    steps, finish, event_time = (np.zeros(shape, np.int64) for shape in (count, (count, agents), (count, events)))
-    return TestResults(steps, finish, event_time, np.zeros((count, paid)))
-
-
 class Recording(NamedTuple):
     """What happened in every step; empty where nobody asked."""
 

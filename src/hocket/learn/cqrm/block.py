@@ -26,7 +26,8 @@ class CqrmBlock:
     def __init__(self, tables: Tables, settings: CqrmSettings, seeds: Sequence[int], threads: int = 1) -> None:
         check_size(tables, settings)
         shape = list_shapes(tables)["q"]
-        self.q = [_zeros(shape) for _ in seeds]
+        rooms = [np.zeros(prod(shape) + kernel.WIDTH, np.float32) for _ in seeds]  # kernels may read past the end
+        self.q = [room[: prod(shape)].reshape(shape) for room in rooms]
         self.tables = joint_tables(tables)
         self.workspace = kernel.make_workspace(len(tables.start), len(tables.body), len(self.tables.dynamics), shape[2])
         self.rule = settings.rule
@@ -63,12 +64,6 @@ def begin_training(tables: Tables, seed: int) -> tuple[NDArray[np.int64], NDArra
     keys = [stream_key(TRAINING, seed, pair) for pair in range((len(agents) + 1) // 2)]
     starts = draw_starts(tables, np.array([keys[agent // 2] + agent % 2 & MASK for agent in agents], np.uint64))
     return np.array([*starts.tolist(), tables.team_initial, 0]), np.array(keys, np.uint64)
-
-
-def _zeros(shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Make a q-function with a few more numbers past its end, which kernels may read and ignore."""
-    size = prod(shape)
-    return np.zeros(size + kernel.WIDTH, np.float32)[:size].reshape(shape)
 
 
 def check_size(tables: Tables, settings: CqrmSettings) -> None:
