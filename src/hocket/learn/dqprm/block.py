@@ -83,7 +83,7 @@ def make_lanes(
     q: NDArray[np.float32],
     seeds: Sequence[int] | NDArray[np.int64],
     team_size: int,
-    first: NDArray[np.uint32] | int = 0,  # of a seed's rows in the world's tables
+    first: NDArray[np.integer] | int = 0,  # of a seed's rows in the world's tables
 ) -> kernel.DqprmLanes:
     """Put the lanes of each seed where they start."""
     index = np.tile(np.arange(len(tables.start)), len(seeds))
@@ -124,41 +124,35 @@ def lane_limits(table: Outcomes | IndividualTable) -> NDArray[np.uint32]:
 
 
 def lane_tables(tables: Tables, outcomes_of: Sequence[Outcomes | IndividualTable]) -> kernel.LaneTables:
-    """Stack the tables of all agents as kernels take them; states that an agent lacks lead to themselves."""
-    agents, kinds = len(tables.start), tables.event.shape[2]
-    states, outcomes = (
-        kernel.padded(int(tables.states.max())),
-        max(2, *(table.chance.shape[2] for table in outcomes_of)),
-    )
-    shape = (agents, kinds, outcomes, states)
-    limit = np.full((agents, kinds, outcomes - 1, states), np.iinfo(np.uint32).max, np.uint32)
+    """Stack the tables of all agents, once or several times; states that an agent lacks lead to themselves."""
+    rows, kinds, cases = len(outcomes_of), tables.event.shape[2], max(table.chance.shape[2] for table in outcomes_of)
+    states = kernel.padded(int(tables.states.max()))
+    shape = (rows, kinds, max(2, cases), states)
+    limit = np.full((rows, kinds, shape[2] - 1, states), np.iinfo(np.uint32).max, np.uint32)
     next_state = np.broadcast_to(np.arange(states, dtype=np.uint32), shape).copy()
-    reward = np.zeros(shape, np.float32)
-    dynamics, is_final = np.zeros((agents, states), np.uint32), np.ones((agents, states), np.bool_)
-    for agent, table in enumerate(outcomes_of):
+    reward, agents = np.zeros(shape, np.float32), np.arange(rows) % len(tables.start)
+    dynamics, is_final = np.zeros((rows, states), np.uint32), np.ones((rows, states), np.bool_)
+    for row, (agent, table) in enumerate(zip(agents, outcomes_of, strict=True)):
         count, _, cases = table.chance.shape
-        limit[agent, :, : cases - 1, :count] = lane_limits(table)
-        next_state[agent, :, :cases, :count] = table.next_state.transpose(1, 2, 0)
-        reward[agent, :, :cases, :count] = table.reward.transpose(1, 2, 0)
-        dynamics[agent, :count], is_final[agent, :count] = (
-            tables.dynamics[agent, :count],
-            tables.is_over[agent, :count],
-        )
+        limit[row, :, : cases - 1, :count] = lane_limits(table)
+        next_state[row, :, :cases, :count] = table.next_state.transpose(1, 2, 0)
+        reward[row, :, :cases, :count] = table.reward.transpose(1, 2, 0)
+        dynamics[row, :count], is_final[row, :count] = tables.dynamics[agent, :count], tables.is_over[agent, :count]
     return kernel.LaneTables(
         next_cell=unsigned(tables.next_cell.reshape(*tables.next_cell.shape[:3], -1)),
-        world=tables.world.astype(np.uint32),
+        world=tables.world[agents].astype(np.uint32),
         dynamics=dynamics,
         distinct=dynamics.max(axis=1) + np.uint32(1),
-        kind=unsigned(tables.kind),
-        offset=tables.offset.astype(np.uint32),
+        kind=unsigned(tables.kind[agents]),
+        offset=tables.offset[agents].astype(np.uint32),
         edges=edges_of(tables),
         limit=limit,
         next_state=next_state,
         reward=reward,
         is_final=is_final,
-        first_start=tables.first_start[:-1].astype(np.uint32),
-        starts=np.diff(tables.first_start).astype(np.uint32),
-        initial=tables.initial.astype(np.uint32),
+        first_start=tables.first_start[agents].astype(np.uint32),
+        starts=np.diff(tables.first_start)[agents].astype(np.uint32),
+        initial=tables.initial[agents].astype(np.uint32),
         slip_limit=threshold(tables.slip),
         width=(0,) * states if states <= kernel.MANY else (),
     )

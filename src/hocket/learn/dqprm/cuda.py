@@ -7,7 +7,7 @@ agents wait for each other, train by the plain loop of `train_team`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from hocket.errors import SettingsError
 from hocket.learn.cuda.block import DeviceBlock, DeviceJob, Runs, TeamBlock, rule_of
 from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
-from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.dqprm.block import lane_tables, make_lanes, simulated_outcomes
 from hocket.learn.dqprm.kernel import (
     ACTIONS,
@@ -284,7 +283,10 @@ class DqprmDeviceBlock(TeamBlock):
         if any(settings.team_review != "off" for settings in self.variants):
             raise SettingsError("team_review must be off on a graphics processor: teams are reviewed on the processor")
         agents, cells, actions, self.states = machine_shapes(tables)["q"]
-        host, row = _lane_tables(tables, self.variants)
+        kinds = [(settings.sync_probability, settings.sync_literal) for settings in self.variants]
+        made = {kind: simulated_outcomes(tables, settings) for kind, settings in zip(kinds, self.variants, strict=True)}
+        host = lane_tables(tables, [table for each in made.values() for table in each])
+        first = np.array([list(made).index(kind) * agents for kind in kinds])  # rows of the settings
         self.team_size = agents if self.variants[0].wait_for_team else 1
         column = np.tile(np.arange(self.states), (agents, 1))
         if self.team_size == 1 and is_small(host):
@@ -293,9 +295,7 @@ class DqprmDeviceBlock(TeamBlock):
         self.column, self.places = placed(column), column
         states = host.dynamics.shape[1]
         self.q = zeros((len(jobs), agents, cells, actions, states))
-        lanes = make_lanes(
-            tables, host, np.zeros(0, np.float32), self.seeds, self.team_size, row[self.variant] * agents
-        )
+        lanes = make_lanes(tables, host, np.zeros(0, np.float32), self.seeds, self.team_size, first[self.variant])
         self.lanes = placed(lanes)._replace(q=self.q.reshape(-1, cells, actions, states))
         is_fast = self.team_size == 1 and is_small(host)
         self.kernel = train_lanes if is_fast and host.width else None
@@ -321,28 +321,3 @@ class DqprmDeviceBlock(TeamBlock):
         values = np.concatenate([learnt, zero], axis=3)
         places = np.minimum(self.places, learnt.shape[3])[:, None, None]
         return {"q": np.take_along_axis(values, places, axis=3)}
-
-
-def _lane_tables(tables: Tables, variants: Sequence[DqprmSettings]) -> tuple[LaneTables, NDArray[np.uint32]]:
-    """Stack the tables of all agents under all settings; also say where those of each setting begin."""
-    kinds = [(settings.sync_probability, settings.sync_literal) for settings in variants]
-    place = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
-    made = {
-        kind: lane_tables(tables, simulated_outcomes(tables, settings))
-        for kind, settings in zip(kinds, variants, strict=True)
-    }
-    parts = [made[kind] for kind in place]
-    cases = max(part.next_state.shape[2] for part in parts)
-
-    def stack(name: str) -> NDArray[Any]:
-        arrays = [getattr(part, name) for part in parts]
-        if name in ("limit", "next_state", "reward"):  # cases that are missing never come about
-            most = cases - (name == "limit")
-            gaps = [((0, 0), (0, 0), (0, most - array.shape[2]), (0, 0)) for array in arrays]
-            filled = np.iinfo(np.uint32).max if name == "limit" else 0
-            arrays = [np.pad(array, gap, constant_values=filled) for array, gap in zip(arrays, gaps, strict=True)]
-        return np.concatenate(arrays)
-
-    common = ("next_cell", "edges", "slip_limit", "width")
-    arrays: dict[str, Any] = {name: stack(name) for name in LaneTables._fields if name not in common}
-    return parts[0]._replace(**arrays), np.array([place[kind] for kind in kinds], np.uint32)
