@@ -97,6 +97,10 @@ class Beliefs:
             if not is_full and (search.is_enough(score) or (tables.has_rewards and score[0] >= self.best)):
                 return []
             team = search.run(before)
+            if is_late and not is_full and search.is_enough(team.score) and search.enough < 1:
+                search = search.thorough()
+                if not search.is_enough(search.score(search.play(team.values))):
+                    team = search.run(team.chances)
             if search.is_enough(team.score):
                 break
             better = better or (team if team.score[0] > score[0] else None)
