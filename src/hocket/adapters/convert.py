@@ -138,14 +138,12 @@ class DictTeam(NamedTeam):
 
     def _begin(self, seed: int | None, options: Info | None) -> tuple[Mapping[Any, Any], Any]:
         given = self.env.reset(seed=seed) if options is None else self.env.reset(seed=seed, options=options)
-        return self._require(given, "reset", "observations, infos")
+        return self._require(given, "reset", "observations, infos", 2)
 
     def _act(self, actions: Mapping[Any, Any]) -> Experience:
-        parts = "observations, rewards, terminated, truncated, infos"
-        return self._require(self.env.step(actions), "step", parts)
+        return self._require(self.env.step(actions), "step", "observations, rewards, terminated, truncated, infos", 5)
 
-    def _require(self, given: object, function: str, parts: str) -> tuple[Any, ...]:
-        count = len(parts.split())
+    def _require(self, given: object, function: str, parts: str, count: int) -> tuple[Any, ...]:
         if not isinstance(given, tuple) or len(given) != count or not isinstance(given[0], Mapping):
             raise SettingsError(f"{function} of {self.kind} must end with return {parts}; observations by agent")
         return given
@@ -188,12 +186,14 @@ class TupleTeam(NamedTeam):
         if not isinstance(self.env.action_space, spaces.Tuple):
             together = np.asarray(together, self.env.action_space.dtype)
         observations, reward, *ends, info = self.env.step(together)
-        over, cut = (np.broadcast_to(np.asarray(flags, np.bool_), len(self.names)) for flags in ends)
-        is_over = bool((over | cut).all())
+        over, cut = (np.asarray(flags, np.bool_) for flags in ends)
         rewards = map(float, reward if np.ndim(reward) else [reward] * len(self.names))
-        parts = (observations, rewards, (is_over & over).tolist(), (is_over & cut).tolist())
-        seen, rewarded, terminated, truncated = (dict(enumerate(part)) for part in parts)
-        return seen, rewarded, terminated, truncated, info
+        terminated: Any = False  # of all
+        truncated: Any = False
+        if (over | cut).all():
+            each = (np.broadcast_to(flags, len(self.names)).tolist() for flags in (over, cut))
+            terminated, truncated = (dict(enumerate(flags)) for flags in each)
+        return dict(enumerate(observations)), dict(enumerate(rewards)), terminated, truncated, info
 
 
 class SeparateWorlds(NamedTeam):

@@ -195,14 +195,13 @@ class Synchronisation:
 
     def _allowed(self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]) -> list[str]:
         """List what nobody who knows it rules out of all that is proposed: it is there, and its machine allows it."""
-        anything = {event for events in proposed.values() for event in events}
-        machines = self.decomposition.machines
-
-        def allows(agent: str, event: str) -> bool:
-            return agent in present and (states[agent], event) in machines[agent].transitions
-
-        known = ((event, knowers) for event, knowers in self.knowers.items() if event in anything)
-        return [event for event, knowers in known if all(allows(agent, event) for agent in knowers)]
+        anything, machines = {event for events in proposed.values() for event in events}, self.decomposition.machines
+        return [
+            event
+            for event, knowers in self.knowers.items()
+            if event in anything
+            and all(agent in present and (states[agent], event) in machines[agent].transitions for agent in knowers)
+        ]
 
 
 class LabelErrors:

@@ -87,7 +87,7 @@ def wrap(
     Refuses a machine that is not decomposable with respect to `knows`.
     """
     world = to_parallel(env)
-    if isinstance(world, NamedTeam):  # whose agents may go by other keys than names
+    if isinstance(world, NamedTeam) and world.names != world.keys:  # whose agents go by other keys than names
         knows, label = world.by_name(knows), partial(world.label_by_name, label)
         control = control and world.control_by_name(control)
     for agent in knows:
@@ -215,8 +215,8 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         shown = (self.seen, actions, observations, rewards, terminated, truncated, infos)
         step = RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.given)
         self.agents, self.seen = list(self.env.agents), {agent: copied(seen) for agent, seen in observations.items()}
-        for agent in before & self.sights.keys() - set(self.agents):
-            if not (terminated[agent] or truncated[agent]):
+        for agent in before:
+            if agent in self.sights and agent not in self.agents and not (terminated[agent] or truncated[agent]):
                 raise HocketError(f"agent {agent!r} has left {self.env} in {when} without its end being said")
         if self.counterfactuals:
             self._last = step._replace(memory=copied(self._memory)), self.named
@@ -260,11 +260,11 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
     def _show(self, observations: Mapping[str, Observation]) -> dict[str, Observation]:
         """Join what agents of the team see of the world and the states of their machines."""
-        shown = dict(observations)
-        for agent in shown.keys() & self.sights.keys():
-            number = self.machines[agent].states.index(self.states[agent])
-            shown[agent] = self.sights[agent].show(shown[agent], number)
-        return shown
+        sights, machines, states = self.sights, self.machines, self.states
+        return {
+            agent: sights[agent].show(seen, machines[agent].states.index(states[agent])) if agent in sights else seen
+            for agent, seen in observations.items()
+        }
 
     def _inform(self, agent: str, info: Mapping[str, Any], happening: StepEvents, reward: float) -> dict[str, Any]:
         """Say what happened to an agent of the team."""
