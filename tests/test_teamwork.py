@@ -17,6 +17,7 @@ from hocket.learn.dqprm.block import lane_limits
 from hocket.learn.dqprm.block import make_block as dqprm_block
 from hocket.learn.episodes import ValuePlayer
 from hocket.learn.optimal.block import solve_at_once
+from hocket.learn.optimal_team import block as optimal_team
 from hocket.learn.optimal_team.block import JointPlayer, find_space, solve_jointly
 from hocket.learn.optimal_team.reference import JointPlanner
 from hocket.learn.reviews import SHARE_PLAYED
@@ -463,6 +464,31 @@ def test_joint_planning_is_that_of_plain_python(slip):
     assert value[space.starts[0]] == pytest.approx(expected, abs=1e-6)
     if slip == 0:
         assert expected == fewest_steps(space) == 2
+
+
+def token_team() -> hk.Task:
+    """Two agents among tokens: one helps the other through a door, and must not step on a token that ends all."""
+    helper = {("go", "7"): "lost", ("go", "A on 1"): "free", ("free", "5"): "done"}
+    machines = {
+        "A": hk.RewardMachine(initial="go", transitions={("go", "1"): "done"}, final={"done"}),
+        "B": hk.RewardMachine(initial="go", transitions=helper, final={"done"}),
+    }
+    return hk.token_task("token-rooms-2", machines)
+
+
+@pytest.mark.parametrize("listed", [0, 250])
+@pytest.mark.parametrize(("make", "most"), [(lambda: tiny(0.0), 1_000), (token_team, 200), (token_team, 8)])
+def test_steps_counted_back_from_the_end_are_those_of_value_iteration(make, most, listed, monkeypatch):
+    space = find_space(compile_task(make()))
+    value, action = solve_jointly(space, 1e-9, most)
+    monkeypatch.setattr(optimal_team, "MOST_LISTED", listed)  # so there is no room for counting back
+    expected, best = solve_jointly(space, 1e-9, most)
+    counted = (action != 0) | ((value > 0) & (value < most))  # agents with bodies cannot get everywhere
+    assert counted.sum() >= 10
+    assert np.array_equal(value[counted], expected[counted]) and np.array_equal(action[counted], best[counted])
+    assert np.array_equal(value[space.starts], expected[space.starts])
+    if not space.tables.body_rule:
+        assert np.array_equal(action, best) and np.array_equal(value, expected)
 
 
 def test_the_optimal_team_takes_the_steps_that_it_expects():
