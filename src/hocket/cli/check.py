@@ -212,10 +212,11 @@ def find_repair(
     from hocket.machine.assignment import EFFORT, repair
     from hocket.task.repair import repair_task
 
+    most = EFFORT if effort is None else effort
     if subject.task is None:
         team = subject.machine if subject.is_independent else subject.enumerated()
-        return repair(team, subject.knows, subject.needs, costs, forbidden, effort or EFFORT), ""
-    repaired = repair_task(subject.task, costs, forbidden, effort or EFFORT)
+        return repair(team, subject.knows, subject.needs, costs, forbidden, most), ""
+    repaired = repair_task(subject.task, costs, forbidden, most)
     return repaired.added, repaired.stall
 
 

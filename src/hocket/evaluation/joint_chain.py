@@ -222,7 +222,8 @@ def start_anywhere(buffers: ChainBuffers, team: TeamState, starts: Words) -> int
     buffers.slot[:] = -1
     states = 1
     for start in range(len(starts)):
-        team.cell[:] = starts[start]
+        for agent in range(len(team.cell)):  # of other types, and assigned as a whole they would need an allocation
+            team.cell[agent] = starts[start, agent]
         buffers.target[start], buffers.chance[start] = number_of(buffers, states, team), 1 / len(starts)
         states = max(states, buffers.target[start] + 1)
     buffers.first[1] = len(starts)
