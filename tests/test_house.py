@@ -403,6 +403,12 @@ def test_the_checkers_have_nothing_to_say(arguments):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_every_mistake_for_the_tests_to_notice_can_still_be_made():
+    for mutant in tomllib.loads((ROOT / "bench" / "mutants.toml").read_text(encoding="utf-8"))["mutant"]:
+        code = (PACKAGE / mutant["path"]).read_text(encoding="utf-8")
+        assert code.count(mutant["right"]) == 1, (mutant["path"], mutant["right"])
+
+
 def test_every_marker_of_a_test_is_declared():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
     known = {line.partition(":")[0] for line in settings["markers"]}
