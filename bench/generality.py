@@ -30,7 +30,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,6 +72,8 @@ TEMPLATES = (
     "not_chain_response",
 )
 KINDS = ("R", "RA", "RAD")
+MOST_PAIRS = 40  # that are planned for a team of four
+DONE = hk.RewardMachine(initial="done", transitions={}, final={"done"})
 AIMS = {"in": 0.98, "out": 0.95}  # success in distribution and out of it
 SIZES = {"in": (5, 200), "out": (10, 400)}  # most states of an automaton, and steps of an episode
 
@@ -220,23 +222,31 @@ def token_machine(rows: list[list[int]], final: set[int], is_trivial: bool) -> h
 def plan_tokens(name: str, machines: dict[str, hk.RewardMachine], world: hk.WorldModel, most: int) -> float:
     """Plan a team jointly, four agents two by two: one pair after the other, while the others stand still.
 
-    Return whether the whole team completes its task in time when it is played.
+    Who is done may help others, in another pair. Return whether the whole team completes its task when it is played in
+    time: with some sequence of pairs, of those that are tried.
     """
-    whole = hk.token_task(name, machines)
-    for first in ("AB",) if len(machines) == 2 else ("AB", "CD", "AC", "BD", "AD", "BC"):
-        episode, left = hk.TeamEpisode(whole, strict=False), most
-        for pair in (first, "".join(agent for agent in machines if agent not in first)):
-            parts = {agent: machines[agent] for agent in pair}
-            if all(machine.initial in machine.final for machine in parts.values()):
+    whole, pairs, tried = hk.token_task(name, machines), [*combinations(machines, 2)], 0
+
+    def complete(played: list[dict[str, str]]) -> bool:
+        """Go on after some steps, with each of the pairs in turn."""
+        nonlocal tried
+        episode = hk.TeamEpisode(whole, strict=False)
+        for actions in played:
+            episode.step({agent: actions.get(agent, "stay") for agent in machines})
+        waiting = {agent for agent in machines if not episode.finished[agent]}
+        if not waiting or any(agent in waiting for actions in played for agent in actions):  # all are done, or in vain
+            return episode.completed
+        for pair in sorted(pairs, key=lambda pair: len(waiting & {*pair}), reverse=True):
+            if tried == MOST_PAIRS or not waiting & {*pair}:
                 continue
-            for actions in play_pair(hk.token_task(name, parts, starts=dict(episode.cells)), world, left):
-                left -= 1
-                episode.step({agent: actions.get(agent, "stay") for agent in machines})
-            if not all(episode.finished[agent] for agent in pair):
-                break
-        if episode.completed:
-            return 1.0
-    return 0.0
+            tried += 1
+            parts = {agent: machines[agent] if agent in waiting else DONE for agent in pair}
+            steps = [*play_pair(hk.token_task(name, parts, starts=dict(episode.cells)), world, most - len(played))]
+            if steps and complete(played + steps):
+                return True
+        return False
+
+    return float(complete([]))
 
 
 def play_pair(task: hk.Task, world: hk.WorldModel, most: int) -> Iterator[dict[str, str]]:
