@@ -46,10 +46,10 @@ class Reach(NamedTuple):
 
 def make_graph(nodes: int, source: Ints, label: Ints, target: Ints) -> tuple[Graph, NDArray[np.intp]]:
     """Sort edges into a graph; also return the permutation that did it."""
-    ahead = (source[1:] > source[:-1]) | ((source[1:] == source[:-1]) & (label[1:] > label[:-1]))
+    in_order = (source[1:] > source[:-1]) | ((source[1:] == source[:-1]) & (label[1:] > label[:-1]))
     first = np.zeros(nodes + 1, np.int32)
     np.cumsum(np.bincount(source, minlength=nodes), out=first[1:])
-    if ahead.all():
+    if in_order.all():
         return Graph(first, source.view(), label.view(), target.view()), np.arange(len(source))
     order = np.argsort(source * np.int64(label.max() + 1) + label, kind="stable")
     return Graph(first, source[order], label[order], target[order]), order
@@ -86,7 +86,7 @@ def _breadth_first_by_edge(graph: Graph, root: int) -> Reach:
     seen = [False] * graph.nodes
     seen[root] = True
     order = [root]
-    for node in order:  # grows while it is read: the queue is the answer
+    for node in order:  # grows during the loop: the queue is the result
         for edge in range(first[node], first[node + 1]):
             end = target[edge]
             if not seen[end]:
@@ -101,14 +101,14 @@ def can_reach(graph: Graph, goals: Flags) -> Flags:
     ends = np.flatnonzero(goals).astype(np.int32)
     root = np.full(len(ends), graph.nodes, np.int32)  # one more node, before all goals
     source, target = np.concatenate((graph.target, root)), np.concatenate((graph.source, ends))
-    turned, _ = make_graph(graph.nodes + 1, source, np.zeros(len(source), np.int32), target)
+    backward, _ = make_graph(graph.nodes + 1, source, np.zeros(len(source), np.int32), target)
     is_reached = np.zeros(graph.nodes + 1, np.bool_)
-    is_reached[breadth_first(turned, graph.nodes).order] = True
+    is_reached[breadth_first(backward, graph.nodes).order] = True
     return is_reached[:-1]
 
 
 def distances_from(roots: Iterable[Node], successors: Callable[[Node], Iterable[Node]]) -> dict[Node, int]:
-    """Find whatever can be reached from some roots, breadth first, and in how few steps."""
+    """Find the nodes that can be reached from `roots`, breadth first, and their distances."""
     distance = dict.fromkeys(roots, 0)
     queue = list(distance)
     for node in queue:  # grows while it is read
@@ -120,7 +120,7 @@ def distances_from(roots: Iterable[Node], successors: Callable[[Node], Iterable[
 
 
 def flood(nodes: int, roots: Numbers, following: Callable[[Numbers], Numbers]) -> Flags:
-    """Flag what can be reached from some of so many nodes, whole levels at a time; `following` lists their successors.
+    """Flag which of so many nodes can be reached from `roots`, level by level; `following` lists successors.
 
     >>> flood(4, np.array([1]), lambda front: np.minimum(front + 1, 3)).tolist()
     [False, True, True, True]
@@ -187,7 +187,7 @@ def components(links: Sequence[Sequence[int]]) -> list[int]:
 
 
 def both_ways(graph: Graph, labels: int) -> Graph:
-    """Add each edge turned round, with a label that is `labels`, the number of them, higher."""
+    """Add the reverse of each edge; its label is that of the edge plus `labels`, the number of labels."""
     source, target = np.concatenate((graph.source, graph.target)), np.concatenate((graph.target, graph.source))
     return make_graph(graph.nodes, source, np.concatenate((graph.label, graph.label + labels)), target)[0]
 
@@ -252,13 +252,13 @@ def _components(nodes: int, left: Ints, right: Ints) -> tuple[Ints, int, NDArray
     Also returns the edges of a forest that spans them.
     """
     root, edge = np.arange(nodes, dtype=np.int32), np.arange(len(left))
-    via = np.full(nodes, -1)  # the edge by which a node was hung below another
+    via = np.full(nodes, -1)  # the edge by which a root was attached to another root
     while True:
         left, right = root[left], root[right]
-        apart = left != right
-        if not apart.any():
+        unmerged = left != right
+        if not unmerged.any():
             break
-        left, right, edge = left[apart], right[apart], edge[apart]
+        left, right, edge = left[unmerged], right[unmerged], edge[unmerged]
         low, high = np.minimum(left, right), np.maximum(left, right)
         root[high] = low  # always downwards, so no cycle, whoever wins
         won = root[high] == low

@@ -1,4 +1,4 @@
-"""Wrapped worlds as the learners' plain forms take them, by numbers, and what was learnt there at play."""
+"""Wrapped environments with numbered observations and actions, for plain learners, and learnt teams that play there."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from hocket.machine.composition import Composition
 from hocket.random import TEAM, action_draw, stream_key
 from hocket.task.memory import derived_memory, latched_events, precondition
 
-SEED_BITS = 31  # of the seed of a world: some take no more
+SEED_BITS = 31  # of the seed of an environment: some accept no more
 MOST_STATES = 10_000  # of the machine of a team that acts as one
 MOST_VALUES = 1_000_000  # of its actions in all these states
 
 
 def world_seed(seed: int, place: int, number: int = 0) -> int:
-    """Make the seed of a world, which few take as large as hocket does."""
+    """Make the seed of an environment; few accept seeds as large as those of hocket."""
     return stream_key(TEAM, seed, place, number) & ((1 << SEED_BITS) - 1)
 
 
 def team_key(env: WrappedTeam) -> Hashable:
-    """Make something hashable of what all agents of a team see; one that is gone sees nothing."""
+    """Make a hashable key of the observations of all agents of a team; None is that of an agent that has left."""
     return observation_key([env.seen.get(agent) for agent in env.machines])
 
 
 def require_discrete(agent: str, seen: spaces.Space[Any], acts: spaces.Space[Any]) -> None:
-    """Refuse observations that hardly ever come again, and actions that cannot be numbered."""
+    """Refuse observations with real numbers, which hardly ever recur, and actions that are not discrete."""
     if _has_reals(seen):
         raise SettingsError(
             f"a table of values needs observations that come again, got {seen!r:.80} for {agent}: make them discrete, "
@@ -56,11 +56,11 @@ def _has_reals(space: spaces.Space[Any]) -> bool:
     return isinstance(space, spaces.Box) and space.dtype is not None and space.dtype.kind == "f"
 
 
-Numbers = defaultdict[Hashable, int]  # of what was seen, in the order in which it was seen first
+Numbers = defaultdict[Hashable, int]  # the number of each observation, in order of first occurrence
 
 
 class ViewSteps:
-    """An agent's view of a world, as one that steps (`hocket.learn.reference.SteppedWorld`)."""
+    """An agent's view of an environment, in the form that learners take (`hocket.learn.reference.SteppedWorld`)."""
 
     def __init__(self, view: IndividualView, seed: int, place: int, counterfactuals: bool) -> None:
         acts, machine = cast("spaces.Discrete", view.action_space), view.machine
@@ -71,7 +71,7 @@ class ViewSteps:
 
     @property
     def observations(self) -> int:
-        """How many there are so far."""
+        """The number of different observations so far."""
         return len(self.seen)
 
     def reset(self, t: int) -> tuple[int, int]:
@@ -83,7 +83,7 @@ class ViewSteps:
         return self.seen[observation_key(self.view.seen)], self.view.machine.states.index(self.view.state)
 
     def step(self, s: int, u: int, a: int, t: int, counterfactual: bool) -> tuple[list[Experience], bool]:
-        """Act; what the step would have been in other states is the view's to say."""
+        """Act; the view tells what the step would have been in other states."""
         _, reward, terminated, truncated, info = self.view.step(self._first + a)
         s_next, u_next = self._now()
         experiences = [Experience(u, s_next, u_next, reward, terminated)]
@@ -119,7 +119,7 @@ class _Episodes(_NumberedTeam):
 
     @property
     def is_broken_off(self) -> bool:
-        """Whether somebody else has played in the world since."""
+        """Whether others have reset the environment since this episode began."""
         return self.env.episodes != self._begun
 
     def reset(self, t: int) -> Any:  # noqa: ANN401 (of one, or of each)
@@ -130,11 +130,11 @@ class _Episodes(_NumberedTeam):
         return self._now()
 
     def _now(self) -> Any:  # noqa: ANN401
-        """Number what is seen, and what is gone by beside it."""
+        """Number the present observation, with the machine state or the memory."""
         raise NotImplementedError
 
     def act(self, actions: Sequence[int]) -> tuple[float, bool, bool]:
-        """Let everyone act who is there: the team's reward, whether nothing more is to be gained, and all is over."""
+        """Let all present agents act; return the team's reward, whether no more can follow, and whether all is over."""
         _, rewards, terminated, _, _ = self.env.step(self.name_actions(actions))
         team = [agent for agent in self.names if agent in rewards]
         is_over = not any(agent in self.env.agents for agent in self.names)
@@ -143,7 +143,7 @@ class _Episodes(_NumberedTeam):
 
 
 def seed_others(env: WrappedTeam, seed: int) -> int:
-    """Let those who are not of the team do the same in each episode of a seed; return it."""
+    """Seed the random actions of agents outside the team; return the seed."""
     for place, agent in enumerate(env.possible_agents):
         if agent not in env.machines:
             env.action_space(agent).seed(seed + place)
@@ -151,10 +151,10 @@ def seed_others(env: WrappedTeam, seed: int) -> int:
 
 
 class TeamMemory:
-    """What agents without machines go by in a wrapped world.
+    """What agents without machines remember in a wrapped environment, and their options.
 
-    They remember the events of which the state of their machine tells that they have happened. An option is to bring
-    about that an event is named which the agent controls; it is there once what always comes before has happened.
+    They remember the events that must have happened in the present state of their machine. The goal of an option is an
+    event that the agent controls; it is available once the event that always precedes it has happened.
     """
 
     def __init__(self, env: WrappedTeam) -> None:
@@ -179,7 +179,7 @@ class TeamMemory:
         return int(self.by_state[agent][self.env.machines[name].states.index(self.env.states[name])])
 
     def available(self, agent: int, m: int) -> list[int]:
-        """List the options of an agent; all of them where none is there yet, for it has to do something."""
+        """List the available options of an agent; all of them if none is, because it has to choose one."""
         there = [option for option, bit in enumerate(self._bits[agent]) if bit is None or m >> bit & 1]
         return there or list(range(len(self.events[agent])))
 
@@ -201,7 +201,7 @@ class TeamSteps(_Episodes):
 
     @property
     def observations(self) -> Sequence[int]:
-        """How many each agent has, so far."""
+        """The number of different observations of each agent so far."""
         return [len(seen) for seen in self.seen]
 
     def _now(self) -> list[tuple[int, int]]:
@@ -215,14 +215,14 @@ class TeamSteps(_Episodes):
 
 
 class TeamStates:
-    """The states that a team machine can reach, by number, and those of the agents' machines that stand for each."""
+    """The reachable states of a team machine, numbered, each with the states of the agents' machines."""
 
     def __init__(self, env: WrappedTeam) -> None:
         team: Any = env.decomposition.machine
         initial = {agent: machine.initial for agent, machine in env.machines.items()}
         self.local: dict[Any, Mapping[str, str]] = {team.initial: initial}
         waiting = [team.initial]
-        for state in waiting:  # which grows
+        for state in waiting:  # grows during the loop
             for event in team.events:
                 after = team.step(state, event)
                 if after is not None and after not in self.local:
@@ -259,7 +259,7 @@ class WrappedAsOne(_Episodes):
 
     @property
     def observations(self) -> int:
-        """How many there are so far."""
+        """The number of different observations so far."""
         return len(self.seen)
 
     def _now(self) -> tuple[int, int]:
@@ -283,7 +283,7 @@ class WrappedAsOne(_Episodes):
 
 
 def arrays_of(learner: PlainLearner, seen: Sequence[Iterable[Hashable]]) -> Arrays:
-    """Name what was seen and learnt by the place of the agent, as a policy keeps it."""
+    """Name observations and learnt values by the index of the agent, as in a policy."""
     arrays: dict[str, Any] = {}
     for place, keys in enumerate(seen):  # a line of text each
         arrays[f"seen.{place}"] = np.frombuffer("\n".join(map(key_text, keys)).encode(), np.uint8)
@@ -315,7 +315,7 @@ class LearntTeam(_NumberedTeam):
         self.tables = [read_table(arrays, name, place, shape) for place, shape in shapes]
 
     def restart(self, seed: int, number: int = 0) -> None:
-        """Draw from now on what an episode of a seed draws."""
+        """Restart the random draws, as for an episode of a seed."""
         self._key, self._draws, self._chosen = stream_key(TEAM, seed, 0, number), 0, dict[str, Action]()
 
     @property
@@ -333,7 +333,7 @@ class LearntTeam(_NumberedTeam):
         return [self.draw(self.values(place, self.column(place))) for place in range(len(self.names))]
 
     def column(self, place: int) -> int:
-        """Say what an agent goes by beside what it sees."""
+        """Choose the column of an agent's table, here the state of its machine."""
         name = self.names[place]
         return self.env.machines[name].states.index(self.env.states[name])
 

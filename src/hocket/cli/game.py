@@ -1,4 +1,4 @@
-"""An episode that someone plays or watches, and its picture: the map, and beside it what there is to know."""
+"""An episode that is played or watched in the terminal: the map, and next to it the states and the last events."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.settling import check_labelling
 from hocket.task.task import Task
 
-GAP, NARROWEST_PANEL = 3, 44  # columns: between the map and what stands beside it, and of the latter
+GAP, NARROWEST_PANEL = 3, 44  # columns: between the map and the panel beside it, and of the panel
 LEGEND_LINES, SHOWN_AGENTS, SHOWN_EVENTS = 3, 10, 5
-LOW = 20  # lines of a screen that is too low for a legend and more than the last event
+LOW = 20  # a screen with fewer lines has no legend and only the last event
 UNLIMITED = 1_000_000  # lines
 LONGEST_STATE, LONGEST_TEAM_STATE = 24, 60  # characters
 NOT_SOUND = "Not sound (see hocket check): local and team machines may disagree."
@@ -36,20 +36,20 @@ class TerminalGame:
     """An episode in progress, and what has happened in it."""
 
     task: Task
-    drivers: tuple[str, ...]  # the agents that someone drives, in turn
+    drivers: tuple[str, ...]  # the agents that the user plays, in turn
     seed: int
     steps: int  # at most
     teammates: Teammates = TeamEpisode.random_actions  # how everyone else acts
-    happenings: list[Text] = field(default_factory=list)  # the events that took effect
+    event_lines: list[Text] = field(default_factory=list)  # the events that took effect
     chosen: dict[str, str] = field(default_factory=dict)  # actions of those who had their turn in this step
 
     def __post_init__(self) -> None:
-        self.is_sound = check_labelling(self.task).ok  # only then do the agents' machines keep to the team's
+        self.is_sound = check_labelling(self.task).ok  # if not, the agents' machines may disagree with the team's
         self.episode = TeamEpisode(self.task, self.seed, strict=self.is_sound)
 
     @property
     def driven(self) -> str | None:
-        """Whose turn it is; None where nobody is driven."""
+        """The agent whose turn it is; None if the user plays no agent."""
         return self.drivers[len(self.chosen)] if self.drivers else None
 
     @cached_property
@@ -95,7 +95,7 @@ class TerminalGame:
         actions, self.chosen = self.teammates(self.episode) | self.chosen, {}
         step = self.episode.step(actions)
         new = [self._describe(event) for event in step.events]
-        self.happenings += new
+        self.event_lines += new
         return new
 
     def _describe(self, event: str) -> Text:
@@ -109,7 +109,7 @@ class TerminalGame:
     def start_again(self) -> None:
         """Start again with the next seed."""
         self.seed += 1
-        self.happenings, self.chosen = [], {}
+        self.event_lines, self.chosen = [], {}
         self.episode = TeamEpisode(self.task, self.seed, strict=self.is_sound)
 
 
@@ -125,7 +125,7 @@ def describe_outcome(game: TerminalGame, outcome: Outcome) -> Text:
 
 
 def draw_frame(game: TerminalGame, width: int, height: int = UNLIMITED, keys: str = "") -> list[Text]:
-    """Draw all there is to see, in at most `height` lines of at most `width` characters."""
+    """Draw map, panel, legend and keys, in at most `height` lines of at most `width` characters."""
     scene, center = game.board.scene, game.episode.cells[game.driven or next(iter(game.episode.cells))]
     foot = [] if height < LOW else game.board.legend(game.moment, width, agents=False)
     if height < UNLIMITED and len(foot) > LEGEND_LINES:
@@ -157,7 +157,7 @@ def _set_beside(left: Sequence[Text], right: Sequence[Text]) -> list[Text]:
 
 
 def _panel(game: TerminalGame, events: int) -> list[Text]:
-    """Write what stands beside the map: time, the machines' states, and the last events, in a fixed number of lines."""
+    """Write the panel beside the map: time, the machines' states, and the last events, in a fixed number of lines."""
     time = f"  step {game.episode.time:,} of {game.steps:,}, seed {game.seed}"
     lines = [Text.assemble((game.task.name, "bold"), (time, "dim")), Text()]
     if not game.is_sound:
@@ -169,7 +169,7 @@ def _panel(game: TerminalGame, events: int) -> list[Text]:
     lines += aligned([_agent_row(game, name) for name in agents])
     if len(game.task.agents) > len(agents):
         lines.append(Text(f"… and {len(game.task.agents) - len(agents):,} more agents", "dim"))
-    events_seen = [event.copy() for event in game.happenings[-events:]]
+    events_seen = [event.copy() for event in game.event_lines[-events:]]
     return [*lines, Text(), *events_seen, *(Text() for _ in range(events - len(events_seen)))]
 
 

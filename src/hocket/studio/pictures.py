@@ -1,4 +1,4 @@
-"""Machines for the page: states and transitions, and where Graphviz puts them; of a large machine, a summary."""
+"""Machines as data for the page: states, transitions and the layout by Graphviz; for a large machine, a summary."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from hocket.machine.parts import INSIDE
 from hocket.machine.reward_machine import RewardMachine
 
 MOST_STATES = 200  # of a machine that is drawn in full
-AT_ONCE = 60  # states of a machine that is laid out at once; larger ones follow
-MOST_AT_ONCE = 1_000  # states that a composition could have at most, to be enumerated at once
+AT_ONCE = 60  # states of a machine that is laid out in the first answer; larger ones are laid out later
+MOST_AT_ONCE = 1_000  # upper bound on the states of a composition that is enumerated in the first answer
 MOST_INTERESTING = 30  # states of a large machine that are drawn beside its summary
-MOST_MEMBERS = 24  # states of the team that a state of an agent is told to stand for
-MOST_KEPT = 256  # layouts
+MOST_MEMBERS = 24  # team states that are listed for a state of an agent's machine
+MOST_KEPT = 256  # layouts in the cache
 MOST_COUNTED = 20_000  # states of a composition up to which it is enumerated for a summary
 Data = dict[str, object]
 
-place_once = lru_cache(MOST_KEPT)(place_machine)  # most machines stay as they are while a text changes
+place_cached = lru_cache(MOST_KEPT)(place_machine)  # an edit of the text leaves most machines unchanged
 
 
 def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
-    """Tell a machine with its layout; a large one without it, unless the page can wait, and a huge one as a summary."""
+    """Describe a machine and its layout; a large one without it, unless the page can wait, a huge one as a summary."""
     if len(machine.states) > MOST_STATES or len(machine.graph.target) > MAX_TRANSITIONS:
         return summary_of(machine)
     names = tuple(machine.states)
@@ -45,7 +45,7 @@ def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
     data |= _boxes(machine, wait)
     if not wait and len(names) > AT_ONCE:
         return data | {"later": True}
-    placed = place_once(machine)
+    placed = place_cached(machine)
     data["layout"] = {
         "size": _rounded(placed.size),
         "nodes": [_rounded(node) for node in placed.states],
@@ -62,7 +62,7 @@ def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
 
 
 def _boxes(machine: RewardMachine, wait: bool) -> Data:
-    """Tell which states are in boxes, the outer ones first, and the machine with its boxes closed, if they can be."""
+    """List boxes and their states, the outer ones first; add the machine with closed boxes, if they can be closed."""
     boxes, place = boxes_of(machine), machine.states.index
     inner = {state: box for box, states in boxes.items() for state in states}  # the innermost
     if not boxes:
@@ -92,7 +92,7 @@ def _rounded(numbers: tuple[float, ...]) -> list[float]:
 
 
 def excerpt_of(machine: RewardMachine, interesting: Sequence[str]) -> RewardMachine:
-    """Keep some states of a machine, as far as there are not too many, and those next to them."""
+    """Keep the interesting states of a machine, up to a limit, and their neighbours."""
     shown = dict.fromkeys([machine.initial, *interesting[:MOST_INTERESTING]])
     beside: dict[str, None] = {}
     for (state, _), target in machine.transitions.items():
@@ -128,7 +128,7 @@ def summary_of(machine: RewardMachine) -> Data:
 
 
 def team_picture(machine: RewardMachine | Composition, interesting: Sequence[str] = (), *, wait: bool = False) -> Data:
-    """Tell a team machine; of a composition, all its states where they are few; of a large one, a part of interest."""
+    """Describe a team machine: a composition with all its states if they are few, a large machine with an excerpt."""
     if isinstance(machine, RewardMachine):
         picture = picture_of(machine, wait=wait)
         if "summary" in picture and interesting:

@@ -44,7 +44,7 @@ class Grid:
     places: Mapping[str, frozenset[int]] = field(default_factory=dict)
     letters: Mapping[str, str] = field(default_factory=dict, compare=False)  # place -> its letter on the map of a file
     thin: frozenset[tuple[int, int]] = frozenset()  # pairs of cells with a thin wall between them, the lower one first
-    torus: bool = False  # whether who leaves the map on one side comes in on the other
+    torus: bool = False  # whether the map wraps around at its edges
 
     def __post_init__(self) -> None:
         if self.rows < 1 or self.columns < 1 or self.cells > MOST_CELLS:
@@ -136,7 +136,7 @@ class Grid:
         if self.thin:
             thin = np.array([low * self.cells + high for low, high in self.thin], np.int64)
             blocked |= np.isin(np.minimum(here, target) * self.cells + np.maximum(here, target), thin)
-        blocked[:, STAY] = True  # also where a gate has closed over it
+        blocked[:, STAY] = True  # also in a cell whose gate has closed
         moved = np.where(blocked, here, target).astype(shortest(self.cells))
         return np.stack([moved[:, slipped_actions(outcome)] for outcome in range(OUTCOMES)], axis=2)
 
@@ -144,14 +144,14 @@ class Grid:
 def parts_of(value: DataclassInstance) -> tuple[object, ...]:
     """List the fields of a value, with dictionaries in place of views of them, which cannot be pickled."""
 
-    def thawed(part: object) -> object:
-        return {key: thawed(entry) for key, entry in part.items()} if isinstance(part, Mapping) else part
+    def to_dict(part: object) -> object:
+        return {key: to_dict(entry) for key, entry in part.items()} if isinstance(part, Mapping) else part
 
-    return tuple(thawed(getattr(value, field.name)) for field in fields(value))
+    return tuple(to_dict(getattr(value, field.name)) for field in fields(value))
 
 
 def shortest(numbers: int) -> type[np.signedinteger[Any]]:
-    """Choose the shorter of two types that hold so many numbers, and -1; most tasks are small, and so are kernels."""
+    """Choose the shorter of two integer types for numbers below a limit, and -1; in most tasks 16 bits suffice."""
     return np.int16 if numbers <= np.iinfo(np.int16).max else np.int32
 
 
@@ -170,7 +170,7 @@ def slip_outcome(drawn: Bits, limit: int) -> Bits:
 
 
 def outcome_chances(slip: float) -> tuple[float, float, float]:
-    """Say how likely each outcome of a move is, given the chance that it goes astray."""
+    """Say how likely each outcome of a move is, given the chance that it slips."""
     return 1 - slip, slip / 2, slip / 2
 
 
@@ -220,7 +220,7 @@ def read_map(
 
 
 def _read_thin(lines: Sequence[str], torus: bool = False) -> tuple[list[str], frozenset[tuple[int, int]]]:
-    """Take a map with thin walls apart: its cells line by line, and between which of them walls stand.
+    """Split a map with thin walls into its cells, line by line, and the pairs of cells with a wall between them.
 
     Every other line and column is between cells: `|` or `-` is a thin wall there, a blank is none.
 

@@ -1,7 +1,7 @@
 """Planning over joint states: the least expected costs, all joint actions of a state at once.
 
-A step costs 1 until the task is done. Where a task has rewards, a step costs what it pays, with its sign changed, and
-later costs are discounted. Where nobody slips, the fewest steps are counted back from the end.
+A step costs 1 until the task is done. Where a task has rewards, the cost of a step is its reward with
+the sign changed, and costs are discounted. Without slips, a breadth-first search from the end finds the fewest steps.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from hocket.learn.kernels.primitives import u64
 from hocket.learn.kernels.team import hold_apart
 from hocket.task.bodies import NO_BODIES
 
-ACTIONS, TURNS = u64(5), u64(4)
+ACTIONS = u64(5)
 STAY = 4
 ENDS = 2  # places that stand for all joint states in which the task is done, and in which it can never be done
-FULL = -1  # in place of a number of joint states, of which there are more than there is room for
+FULL = -1  # instead of the number of joint states, if there are too many for the arrays
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.int32]
@@ -45,14 +45,14 @@ class JointModel(NamedTuple):
 
 
 class JointBuffers(NamedTuple):
-    """Room for what is worked out within a joint state."""
+    """Buffers for what is computed about a joint state."""
 
     landing: Ints  # [N, A] what an agent's action adds to the number of the joint state that is reached ...
     kind: Ints  # [N, A] ... and to that of the situation in which the step settles
     goal: Ints  # [N, A] the cell on the map to which it leads
     reached: Ints  # [A ** N] the joint state to which a joint action leads
     situation: Ints  # [A ** N] and the situation
-    block: Doubles  # [A ** N] what joint actions are worth
+    block: Doubles  # [A ** N] expected costs of joint actions
     before: Ints  # [N] the agents' cells on the map ...
     after: Ints  # [N] ... and where they go
     held: Ints  # [N] marks of agents with bodies; -1 between steps
@@ -98,7 +98,7 @@ def follow(state: np.int64, model: JointModel, room: JointBuffers) -> None:
 
 @inlined
 def slip(model: JointModel, block: Doubles) -> None:
-    """Let everyone slip: mix, agent by agent, what its action is worth with what it turns into."""
+    """Account for slips: agent by agent, average the costs of an action and of those that it may turn into."""
     stride = 1
     for _ in range(len(model.size)):
         for first in range(len(block)):
@@ -114,14 +114,14 @@ def slip(model: JointModel, block: Doubles) -> None:
 
 @kernel
 def improve(
-    order: Ints,  # the joint states to look at
+    order: Ints,  # the joint states to update
     model: JointModel,
     value: Doubles,  # [joint states] expected costs
     action: NDArray[np.float32],  # [joint states] out: the best joint action
-    most: float,  # steps that a failure counts as
+    most: float,  # the steps that count for a failure
     room: JointBuffers,
 ) -> float:
-    """Look at joint states once, in order; return the largest relative change."""
+    """Update joint states once, in order; return the largest relative change."""
     change, block = 0.0, room.block
     for place in range(len(order)):
         state = order[place]
@@ -183,16 +183,16 @@ def explore(
 def count_back(
     order: Ints,  # [joint states that can be reached] as `explore` lists them
     following: Words,  # [likewise, A ** N]
-    first: Ints,  # [likewise, + 2] zeros: where those begin that lead to a place ...
-    leading: Words,  # ... in this list of places
-    queue: Words,  # [likewise] room
-    steps: Words,  # [likewise] room
-    value: Doubles,  # [all joint states] out: the fewest steps; beforehand the most
+    first: Ints,  # [likewise, + 2] in: zeros; where the predecessors of a place begin ...
+    leading: Words,  # ... in this list of predecessors
+    queue: Words,  # [likewise] buffer
+    steps: Words,  # [likewise] buffer
+    value: Doubles,  # [all joint states] in: `most`; out: the fewest steps
     action: NDArray[np.float32],  # [all joint states] out: the best joint action
     most: float,
     room: JointBuffers,
 ) -> None:
-    """Count the steps of each joint state from the end; where it cannot be reached, they stay the most."""
+    """Count the fewest steps from each joint state to the end; where it cannot be reached, they stay `most`."""
     for here in range(ENDS, len(order)):
         for joint in range(following.shape[1]):
             first[following[here, joint] + 2] += 1

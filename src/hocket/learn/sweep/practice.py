@@ -1,8 +1,8 @@
-"""Practice: where a team relies on ways that nobody has tried, its agents act together in the world for a while.
+"""Practice: if a team relies on moves that no agent has tried, its agents train together for some episodes.
 
-An agent that trains with simulated teammates may never come to where the team would take it: its teammates are imagined
-to be there sooner, or its own part is over when its episode begins. So steps of training are taken by all agents of a
-team at once. Each goes by what it hopes for and learns from what comes of it, as ever; only the events are the team's.
+An agent that trains with simulated teammates may never reach cells that it visits in the team: the simulated teammates
+are ready sooner, or its own task is complete from the start. So all agents of a team take training steps together. Each
+acts by its optimistic values and updates its model as in training alone, but events need the actual teammates.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from hocket.task.settling_arrays import settle
 from hocket.task.tables import Tables
 from hocket.task.teamwork.search import patience_of
 
-EPISODES = 4  # of a bout
-SHARE_PRACTISED = 16  # a bout takes at most the steps so far over this; then the team is reviewed again
+EPISODES = 4  # in a bout, at most
+SHARE_PRACTISED = 16  # a bout takes at most one step in so many of those so far; then the team is reviewed again
 
 
 class Actor(NamedTuple):
@@ -27,15 +27,15 @@ class Actor(NamedTuple):
 
     lanes: kernel.SweepLanes
     lane: int
-    act: Callable[[int], int]  # takes the number of a step, returns the arrival
+    act: Callable[[int], int]  # takes the number of a step, returns the arrival (see `hocket.task.tables`)
 
 
 class Practice:
-    """A bout of team episodes of one seed; it can be interrupted after every step."""
+    """A bout: a few team episodes of one seed, which can be interrupted after every step."""
 
     def __init__(self, tables: Tables, actors: Sequence[Actor], bout: int, most_steps: int) -> None:
         self.tables, self.actors, self.bout, self.steps_left = tables, actors, bout, most_steps
-        self.patience, self.quiet = patience_of(tables), 0  # steps in which nothing has happened, at most and so far
+        self.patience, self.quiet = patience_of(tables), 0  # steps without an event: the limit, and so far
         self.episodes_left = EPISODES
         self.has_begun = False
 

@@ -1,10 +1,9 @@
 """Search for a team: best responses to readiness that is counted in team episodes, one agent at a time.
 
-Agents plan alone, against what they believe of their teammates. The team is played, and what happens of what an agent
-proposes is counted: that is what it believes when it plans again, the others being as they are. The best team is kept,
-by success and then by steps, or by its mean return where the task has rewards. There are other starts: agreements, each
-a trace of the team machine that everybody expects the team to follow, and, where these end badly too, less trust in
-teammates.
+Each agent plans alone, given the readiness that it expects of its teammates. The team is played, and how often an
+agent's proposals succeed is counted: against this readiness it plans again, while the others keep their plans. The best
+team is kept, by success and then by steps, or by its mean return where the task has rewards. Further starts are
+agreements, each a trace of the team machine that all agents expect the team to follow, and lower readiness.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from hocket.task.teamwork.readiness import Chances, Readiness
 BELIEFS = (0.3, 0.05, 0.01)  # how ready teammates are per step, at the start
 LIKELY, UNLIKELY = 0.3, 0.003  # readiness for what was agreed on, and for everything else
 MOST_AGREEMENTS = 12
-ROUNDS = 3  # in which each agent plans anew, from a start
+ROUNDS = 3  # of planning from a start; in each, every agent plans once
 EPISODES = 60  # that are played to judge a team
-MANY_EPISODES = 4 * EPISODES  # with which what few have not shown is looked for
+MANY_EPISODES = 4 * EPISODES  # to detect rare failures
 ENOUGH = 0.99  # success of a team that works
-MOST_REMEMBERED = 2**26  # bytes of plans, and of what came of teams
+MOST_REMEMBERED = 2**26  # bytes of plans, and of episodes of teams
 
 
 class PlannedTeam(NamedTuple):
@@ -56,14 +55,14 @@ class TeamSearch:
     seed: int = 0
     beliefs: Sequence[float] = BELIEFS
     most_work: float = np.inf  # agent-steps of episodes; the search ends with the best team so far
-    fewest_steps: float = 0  # no team takes fewer, if nobody slips; the search ends with a team that takes no more
+    fewest_steps: float = 0  # a lower bound without slips; the search ends with a team that attains it
     episodes: int = EPISODES  # that are played to judge a team
-    enough: float = ENOUGH  # success with which no other start is tried
+    enough: float = ENOUGH  # success above which no other start is tried, except agreements
 
     def run(self, first: Chances | None = None) -> PlannedTeam:
-        """Look at the team of every start, then improve them, the best one first; return the best of all.
+        """Play the team of every start, then improve them, the best one first; return the best of all.
 
-        With a team that succeeds only agreements are still looked at, and improved as long as they take fewer steps.
+        Once a team succeeds, only agreements are still tried, and teams are improved only while steps decrease.
         """
         best: PlannedTeam | None = None
         waiting: list[tuple[PlannedTeam, Iterator[tuple[PlannedTeam, PlayedEpisodes]]]] = []
@@ -101,7 +100,7 @@ class TeamSearch:
         return team._replace(changes=team.changes + (best.changes if best else 0))
 
     def _is_fastest(self, played: PlayedEpisodes) -> bool:
-        """Say whether all episodes succeed, and half of them take no more steps than have to be."""
+        """Say whether all episodes succeed, with a median that attains the lower bound on the steps."""
         return bool((played.steps >= 0).all() and np.median(played.steps) <= self.fewest_steps)
 
     def _starts(self, first: Chances | None, revised: RevisedAgreements) -> Iterator[tuple[Chances, bool]]:
@@ -138,7 +137,7 @@ class TeamSearch:
     def score(self, played: PlayedEpisodes) -> tuple[float, float]:
         """Rate a team: by success, then by mean steps, of which fewer are better.
 
-        A failure counts as the limit, and as more steps the more events its machines had to go. Where a task has
+        A failure counts as the step limit, and more the more events its machines still need. Where a task has
         rewards, its mean return takes the place of success.
         """
         done, left = played.steps >= 0, self._events_left[np.arange(len(self.tables.start)), played.state].sum(axis=1)
@@ -158,7 +157,7 @@ class TeamSearch:
         return left
 
     def values(self, agent: int, chances: Chances) -> NDArray[np.float32]:
-        """Plan an agent's action values by its readiness, as large as those of all agents."""
+        """Compute an agent's action values given readiness, padded to the shape that all agents share."""
         key = agent, blake2b(chances[agent].tobytes()).digest()
         if key not in self._plans:
             values = np.zeros((self.tables.cells, len(ACTIONS), self.tables.event.shape[1]), np.float32)
@@ -178,20 +177,20 @@ class TeamSearch:
 
     @cached_property
     def _plans(self) -> dict[tuple[int, bytes], NDArray[np.float32]]:
-        """What agents have planned, by their number and readiness: many starts and turns expect the same."""
+        """Cached plans by agent and readiness, which many starts and rounds have in common."""
         return {}
 
     @cached_property
     def _teams(self) -> dict[tuple[int, int, bytes], PlayedEpisodes]:
-        """What came of teams, by their episodes and best actions."""
+        """Cached episodes of teams, by their numbers and the best actions."""
         return {}
 
     def thorough(self) -> TeamSearch:
-        """Search once more, with many episodes of which none may fail: few do not show that a team fails seldom."""
+        """Return a search with more episodes, of which none may fail: few episodes miss rare failures."""
         return replace(self, episodes=MANY_EPISODES, enough=1.0, most_work=self.most_work * (MANY_EPISODES // EPISODES))
 
     def play(self, values: Values, episodes: int | None = None, first: int = 0) -> PlayedEpisodes:
-        """Play episodes of a team, once: the same actions come to the same."""
+        """Play episodes of a team; those of the same best actions are played only once."""
         key = first, episodes or self.episodes, blake2b(np.packbits(_is_best(values)).tobytes()).digest()
         if key not in self._teams:
             if (len(self._teams) + 1) * 2 * self.tables.event.size * np.int64().nbytes > MOST_REMEMBERED:
@@ -212,7 +211,7 @@ class TeamSearch:
 
 
 def patience_of(tables: Tables) -> int:
-    """Say after how many steps without an event a team of greedy policies has stalled: more than any way has."""
+    """Say after how many steps without an event a team of greedy policies has stalled: longer than any path."""
     return int((tables.cells + 30) / max(1 - tables.slip, 0.1))
 
 
@@ -225,8 +224,8 @@ def _is_best(values: NDArray[np.float32]) -> NDArray[np.bool_]:
 class RevisedAgreements:
     """Agreements on what comes next in each state of the team machine, revised where the team then stalls.
 
-    The machine does not say what the map asks for: that a door must be held open before anybody gets through. A team
-    that waits for an event in vain shows it, and expects another one in that state next time.
+    The machine does not say everything that the map requires, such as a door that must be held open before anybody can
+    pass. If a team waits in vain for an event in some state, another event is agreed on in that state.
     """
 
     def __init__(self, tables: Tables) -> None:
@@ -251,7 +250,7 @@ class RevisedAgreements:
                 return
 
     def next_events(self) -> dict[int, int]:
-        """Find the next event on a shortest way to completion that nobody has waited for in vain, for each state."""
+        """Find the next event of a shortest trace to completion from each state, without events waited for in vain."""
         forward = [
             [event for event in np.flatnonzero(row >= 0).tolist() if (state, event) not in self.vain]
             for state, row in enumerate(self.tables.team_next)
@@ -261,9 +260,9 @@ class RevisedAgreements:
 
 
 def agreements(tables: Tables, most: int) -> list[list[tuple[int, int]]]:
-    """List traces of the team machine that complete it, of team states and events, such that every choice is in one.
+    """List traces (team states and events) that complete the team machine, such that each choice of an event is in one.
 
-    Each is a shortest one with some choice in it, and those with the most choices that are in no other come first.
+    Each is a shortest trace with some choice; traces with the most choices that are in no earlier trace come first.
     """
     forward = [np.flatnonzero(row >= 0).tolist() for row in tables.team_next]
     to_state = _shortest(tables, forward, backwards=False)
