@@ -14,7 +14,7 @@ from hocket.errors import HocketError
 from hocket.runtime.codec import encode
 from hocket.runtime.protocol import ACK
 from hocket.runtime.settings import RunSettings
-from hocket.runtime.transport import Security, Transport, make_keys
+from hocket.runtime.transport import Transport, make_keys, tls_context
 
 TASK = hk.load_task("rendezvous-2")
 DECIDERS = {event: tuple(own) for event, own in TASK.controllers.items()}
@@ -48,11 +48,11 @@ def greeting(agent: str, run: str = "today") -> dict[str, str]:
     return {**RunSettings(TASK, run, DECIDERS).greeting, "agent": agent}
 
 
-async def hear(security: Security, said: bytes, context: ssl.SSLContext | None) -> tuple[list, bytes]:
+async def hear(keys: Path | None, said: bytes, context: ssl.SSLContext | None) -> tuple[list, bytes]:
     """Let A1 listen, somebody connect and say something; return what A1 takes in, and what it answers."""
-    settings, heard = RunSettings(TASK, "today", DECIDERS), []
-    addresses = {"A1": f"127.0.0.1:{PORT}", "A2": f"127.0.0.1:{PORT + 1}"}
-    transport = Transport(settings.plan, "A1", addresses, settings.greeting, lambda *own: heard.append(own), security)
+    addresses, heard = {"A1": f"127.0.0.1:{PORT}", "A2": f"127.0.0.1:{PORT + 1}"}, []
+    settings = RunSettings(TASK, "today", DECIDERS, addresses, None if keys is None else str(keys))
+    transport = Transport(settings, "A1", lambda *own: heard.append(own))
     await transport.start()
     answer = b""
     try:
@@ -88,17 +88,17 @@ def client(folder: Path, agent: str, authority: Path | None = None) -> ssl.SSLCo
 
 
 def test_an_agent_with_its_certificate_is_heard(keys):
-    heard, answer = asyncio.run(hear(Security(keys), frames("A2"), client(keys, "A2")))
+    heard, answer = asyncio.run(hear(keys, frames("A2"), client(keys, "A2")))
     assert (heard, answer) == ([(1, (ACK, 1))], b"ok\n")
 
 
 def test_nothing_gets_through_without_tls(keys):
-    heard, answer = asyncio.run(hear(Security(keys), frames("A2"), None))
+    heard, answer = asyncio.run(hear(keys, frames("A2"), None))
     assert heard == [] and not answer.startswith(b"ok")
 
 
 def test_nothing_gets_through_with_a_certificate_of_another_authority(keys, foreign):
-    heard, answer = asyncio.run(hear(Security(keys), frames("A2"), client(foreign, "A2", authority=keys)))
+    heard, answer = asyncio.run(hear(keys, frames("A2"), client(foreign, "A2", authority=keys)))
     assert (heard, answer) == ([], b"")
 
 
@@ -106,35 +106,35 @@ def test_nothing_gets_through_with_no_certificate(keys):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(keys / "ca.crt")
-    assert asyncio.run(hear(Security(keys), frames("A2"), context)) == ([], b"")
+    assert asyncio.run(hear(keys, frames("A2"), context)) == ([], b"")
 
 
 def test_an_agent_may_speak_only_for_itself(keys):
-    heard, answer = asyncio.run(hear(Security(keys), frames("A1"), client(keys, "A2")))
+    heard, answer = asyncio.run(hear(keys, frames("A1"), client(keys, "A2")))
     assert (heard, answer) == ([], b"A1 hears somebody else speak for A1\n")
 
 
 @pytest.mark.parametrize("secure", [True, False])
 def test_what_was_said_in_an_earlier_run_is_not_heard_in_this_one(keys, secure):
-    security, context = (Security(keys), client(keys, "A2")) if secure else (Security(), None)
-    heard, answer = asyncio.run(hear(security, frames("A2", run="yesterday"), context))
+    folder, context = (keys, client(keys, "A2")) if secure else (None, None)
+    heard, answer = asyncio.run(hear(folder, frames("A2", run="yesterday"), context))
     assert (heard, answer) == ([], b"A1 is of another run\n")
 
 
 @pytest.mark.parametrize("said", [b"\n", b"[]\n", b"{}\n", b'{"agent": 7}\n', b"\xff\xfe\n"])
 def test_whoever_does_not_say_who_it_is_is_not_heard(said):
-    heard, answer = asyncio.run(hear(Security(), said, None))
+    heard, answer = asyncio.run(hear(None, said, None))
     assert heard == [] and not answer.startswith(b"ok")
 
 
 def test_agents_of_another_task_are_not_heard():
     other = {**greeting("A2"), "digest": "0" * 64}
-    assert asyncio.run(hear(Security(), json.dumps(other).encode() + b"\n", None)) == ([], b"A1 is of another task\n")
+    assert asyncio.run(hear(None, json.dumps(other).encode() + b"\n", None)) == ([], b"A1 is of another task\n")
 
 
 def test_plain_tcp_stays_on_this_machine_unless_it_is_said():
-    settings = RunSettings(TASK, "today", DECIDERS)
-    transport = Transport(settings.plan, "A1", {"A1": f"0.0.0.0:{PORT}"}, settings.greeting, lambda *_: None)
+    settings = RunSettings(TASK, "today", DECIDERS, {"A1": f"0.0.0.0:{PORT}"})
+    transport = Transport(settings, "A1", lambda *_: None)
     with pytest.raises(HocketError, match="needs certificates"):
         asyncio.run(transport.start())
 
@@ -149,7 +149,7 @@ def test_private_keys_are_their_owners_alone_and_nothing_is_overwritten(keys):
 
 def test_a_folder_without_certificates_is_named(tmp_path):
     with pytest.raises(HocketError, match="has no good certificate for A1"):
-        Security(tmp_path).context("A1", server=True)
+        tls_context(tmp_path, "A1", server=True)
 
 
 def test_keys_makes_them_for_a_task(hocket, tmp_path):

@@ -11,8 +11,7 @@ from hocket.errors import FormatError
 from hocket.runtime.log import AgentLog
 from hocket.runtime.protocol import Entry, Message, Output, Participant
 from hocket.runtime.settings import RunSettings
-from hocket.runtime.transport import Transport
-from hocket.runtime.zenoh_transport import ZenohTransport
+from hocket.runtime.transport import Transport, ZenohTransport
 
 TICK = 0.05  # seconds between two times that messages are sent again
 MOST_AT_ONCE = 1_000  # events that an agent decides on by itself, one after the other, without moving
@@ -28,8 +27,8 @@ class Host:
         kept = [entry for entry in self.log.entries if entry[0] != "stop"]
         self.participant = Participant.recover(self.plan, self.number, kept)
         self.events = [name for entry in kept if (name := self._event(entry)) is not None]
-        where = (settings.addresses, settings.greeting, self.receive, settings.security, settings.loss)
-        self.transport = (ZenohTransport if settings.transport == "zenoh" else Transport)(self.plan, agent, *where)
+        kind = ZenohTransport if settings.transport == "zenoh" else Transport
+        self.transport = kind(settings, agent, self.receive)
         self.changed: Callable[[], None] = lambda: None  # called when an event has happened
         self.ticking: asyncio.Task[None] | None = None
         self.error: FormatError | None = None  # of the log: from then on nothing is done and nothing said

@@ -41,8 +41,11 @@ class LogContents:
     is_torn: bool  # whether there is a part of a line after it
 
 
-def read_log(path: Path, largest: int = LARGEST_LOG) -> LogContents:
-    """Read a log; a last line that was cut is left out, and anything else that is wrong is an error."""
+def read_log(path: Path, largest: int = LARGEST_LOG, *, header: dict[str, object] | None = None) -> LogContents:
+    """Read a log; a last line that was cut is left out, and anything else that is wrong is an error.
+
+    So is another `header` than that which is expected.
+    """
     try:
         with open_regular(path, NO_LINKS) as file:
             data = file.read(largest + 1)
@@ -62,12 +65,14 @@ def read_log(path: Path, largest: int = LARGEST_LOG) -> LogContents:
             values.append(_frozen(json.loads(payload)))
         except (ValueError, RecursionError):
             raise FormatError("is not JSON", path=path, where=f"line {number}") from None
-    header = values[0] if values else {}
+    first = values[0] if values else {}
     rows = [value for value in values[1:] if isinstance(value, tuple) and value and isinstance(value[0], float)]
-    if not isinstance(header, dict) or len(rows) != max(0, len(values) - 1):
+    if not isinstance(first, dict) or len(rows) != max(0, len(values) - 1):
         raise FormatError("is not a log that hocket has written", path=path)
+    if first and header not in (None, first):
+        raise FormatError("belongs to another run, agent or task", path=path)
     return LogContents(
-        header, tuple(row[1:] for row in rows), tuple(row[0] for row in rows), check, size, size < len(data)
+        first, tuple(row[1:] for row in rows), tuple(row[0] for row in rows), check, size, size < len(data)
     )
 
 
@@ -86,9 +91,7 @@ class AgentLog:
         self.path, self.durable = path, durable
         self.entries: tuple[Entry, ...] = ()
         self.check = SEED
-        contents = read_log(path) if path.exists() else None
-        if contents is not None and contents.header not in ({}, header):
-            raise FormatError("belongs to another run, agent or task", path=path)
+        contents = read_log(path, header=header) if path.exists() else None
         try:
             self.file: IO[bytes] = os.fdopen(os.open(path, APPENDING, 0o666), "ab", buffering=0)
             if contents is not None and contents.header:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,11 +63,10 @@ def read_recording(folder: str | Path, largest: int = LARGEST_LOG) -> TeamRecord
     """Read what happened in a run; logs that cannot be put in order are an error."""
     folder = Path(folder)
     settings, _ = read_settings(folder)
-    names = [*settings.task.agents, WORLD]
-    logs = {name: read_log(folder / f"{name}.log", largest) for name in names if (folder / f"{name}.log").exists()}
-    for name, log in logs.items():
-        if log.header not in ({}, settings.header(name)):
-            raise FormatError("belongs to another run, agent or task", path=folder / f"{name}.log")
+    paths = {name: folder / f"{name}.log" for name in (*settings.task.agents, WORLD)}
+    logs = {
+        name: read_log(path, largest, header=settings.header(name)) for name, path in paths.items() if path.exists()
+    }
     order = causal_order(settings.plan, logs)
     number = {place: index for index, place in enumerate(order)}
     first = min((log.times[0] for log in logs.values() if log.times), default=0.0)
@@ -137,22 +137,18 @@ def causal_order(plan: Plan, logs: Mapping[str, LogContents]) -> list[Place]:
 
 
 def _sorted(before: Mapping[Place, set[Place]], times: Mapping[Place, float]) -> list[Place]:
-    after: dict[Place, list[Place]] = {place: [] for place in before}
-    left = {place: len(earlier_places) for place, earlier_places in before.items()}
-    for place, earlier_places in before.items():
-        for earlier in earlier_places:
-            after[earlier].append(place)
-    ready = [(times[place], place) for place, count in left.items() if not count]
-    heapify(ready)
-    order = []
-    while ready:
+    sorter = TopologicalSorter(before)
+    try:
+        sorter.prepare()
+    except CycleError:
+        raise HocketError("the logs of this run contradict each other; `hocket verify` says where") from None
+    ready: list[tuple[float, Place]] = []
+    order: list[Place] = []
+    while sorter.is_active():
+        for place in sorter.get_ready():
+            heappush(ready, (times[place], place))
         order.append(heappop(ready)[1])
-        for place in after[order[-1]]:
-            left[place] -= 1
-            if not left[place]:
-                heappush(ready, (times[place], place))
-    if len(order) < len(before):
-        raise HocketError("the logs of this run contradict each other; `hocket verify` says where")
+        sorter.done(order[-1])
     return order
 
 

@@ -1,4 +1,7 @@
-"""What a run is: its task, who decides on what, where the agents are. As a file it is `run.json`."""
+"""What a run is: its task, who decides on what, where the agents are, and where moves lead them.
+
+As a file it is `run.json`.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,45 @@ from typing import Any
 from hocket import __version__
 from hocket.errors import FormatError, HocketError
 from hocket.files import MEGABYTE, read_text, write_whole
+from hocket.random import TEAM, slip_draw, start_draw, stream_key
 from hocket.runtime.plan import Plan
-from hocket.runtime.transport import Security
+from hocket.task.bodies import hold_apart
+from hocket.task.episode import move
 from hocket.task.files import task_from
+from hocket.task.gates import closed_cells
+from hocket.task.grid import ACTIONS
 from hocket.task.task import Task
 
 LARGEST_FILE = 50 * MEGABYTE
 KEPT = ("run", "keys", "insecure", "transport", "durable", "pace", "steps", "seed", "loss")  # in the file as they are
 WORLD = "world"  # the name of the process that moves the agents of a grid task
+
+
+class Walk:
+    """Where an agent is, and how many moves it has made."""
+
+    def __init__(self, task: Task, agent: str, seed: int) -> None:
+        self.task, self.agent = task, agent
+        self.key, self.moves = stream_key(TEAM, seed, list(task.agents).index(agent), 0), 0  # slips follow from both
+        starts = task.agents[agent].starts
+        self.cell = starts[start_draw(self.key, 0, len(starts))]
+        self.before: int | None = None  # its cell before the last move
+        self.closed = closed_cells(task, agent)
+
+    def go(self, number: int, cell: int) -> None:
+        """Take note of a move."""
+        self.moves, self.before, self.cell = number, self.cell, cell
+
+    def after(self, action: int, state: int, walks: Mapping[str, Walk]) -> int:
+        """Find the cell after the next move, in a state of the agent's machine, on which its gates depend.
+
+        Agents move one at a time here, so that one with a body stays where it is if its way is not free.
+        """
+        end = move(self.task, self.cell, ACTIONS[action], self.closed[state], slip_draw(self.key, self.moves))
+        if not self.task.bodies:
+            return end
+        cells = {agent: walk.cell for agent, walk in walks.items()}
+        return hold_apart(self.task.bodies, self.task.units, cells, {**cells, self.agent: end})[self.agent]
 
 
 @dataclass(frozen=True)
@@ -32,7 +66,7 @@ class RunSettings:
     deciders: Mapping[str, tuple[str, ...]]
     addresses: Mapping[str, str] = field(default_factory=dict)  # of each agent and the world
     keys: str | None = None  # the folder of certificates
-    insecure: bool = False
+    insecure: bool = False  # whether plain TCP may leave this machine
     transport: str = "tcp"  # or zenoh
     durable: bool = True
     pace: float = 10.0  # steps a second
@@ -48,9 +82,9 @@ class RunSettings:
         }
         return Plan.of(self.task.decomposition, self.deciders, edges)
 
-    @property
-    def security(self) -> Security:
-        return Security(None if self.keys is None else Path(self.keys), self.insecure)
+    def walks(self) -> dict[str, Walk]:
+        """Put each agent where it starts."""
+        return {agent: Walk(self.task, agent, self.seed) for agent in self.task.agents}
 
     @cached_property
     def greeting(self) -> dict[str, str]:

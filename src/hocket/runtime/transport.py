@@ -1,8 +1,11 @@
-"""Messages between processes: Unix sockets on one machine, TCP with TLS between several.
+"""Messages between processes: Unix sockets on one machine, TCP with TLS between several; or zenoh.
 
 Each agent connects to each other one that it has something to say to, and says first who it is, of which run and task.
 Whoever is not who it says, or of another run or task, is not listened to. Who an agent is says its certificate, which
 the run's own authority has signed. What cannot be sent is dropped: the protocol sends again.
+
+Over zenoh, for robots that have it already, sessions listen at the agents' own addresses and connect to those of the
+others; nobody is looked for by multicast. What distinguishes a run is part of the keys, so that others are not heard.
 """
 
 from __future__ import annotations
@@ -12,16 +15,17 @@ import datetime
 import json
 import os
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from hocket.errors import FormatError, HocketError, SettingsError, needs_extra
 from hocket.runtime.codec import LARGEST_MESSAGE, MessageError, decode, encode, fits
-from hocket.runtime.plan import Plan
 from hocket.runtime.protocol import Message
+from hocket.runtime.settings import RunSettings
 
 LENGTH = 4  # bytes of a frame's length
 LARGEST_GREETING = 10_000  # bytes
@@ -31,32 +35,8 @@ MOST_WAITING = 10_000_000  # bytes that may wait to be sent to one agent
 DAYS = 365  # that certificates are valid
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
-
-@dataclass(frozen=True)
-class Security:
-    """Certificates of a run: a folder that `hocket keys` has made; or none."""
-
-    folder: Path | None = None
-    insecure: bool = False  # whether plain TCP may leave this machine
-
-    def context(self, agent: str, *, server: bool) -> ssl.SSLContext | None:
-        """Make what TLS needs: both sides show a certificate of the run's own authority."""
-        if self.folder is None:
-            return None
-        purpose = ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT
-        context = ssl.SSLContext(purpose)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.check_hostname = False  # the name in a certificate is an agent's, and is compared with the greeting
-        context.verify_mode = ssl.CERT_REQUIRED
-        try:
-            context.load_verify_locations(self.folder / "ca.crt")
-            context.load_cert_chain(self.folder / f"{agent}.crt", self.folder / f"{agent}.key")
-        except (OSError, ssl.SSLError) as error:
-            raise FormatError(f"has no good certificate for {agent}: {error}", path=self.folder) from None
-        return context
-
-
-LOCAL = Security()
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]
 
 
 def make_keys(folder: str | Path, names: Iterable[str], days: int = DAYS) -> list[Path]:
@@ -109,61 +89,113 @@ def make_keys(folder: str | Path, names: Iterable[str], days: int = DAYS) -> lis
     return written
 
 
+def tls_context(keys: str | Path | None, agent: str, *, server: bool) -> ssl.SSLContext | None:
+    """Make what TLS needs, if there are keys: both sides show a certificate of the run's own authority."""
+    if keys is None:
+        return None
+    folder = Path(keys)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # the name in a certificate is an agent's, and is compared with the greeting
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        context.load_verify_locations(folder / "ca.crt")
+        context.load_cert_chain(folder / f"{agent}.crt", folder / f"{agent}.key")
+    except (OSError, ssl.SSLError) as error:
+        raise FormatError(f"has no good certificate for {agent}: {error}", path=folder) from None
+    return context
+
+
+def split_address(address: str, key: str = "peers") -> tuple[str, int]:
+    """Read HOST:PORT."""
+    host, colon, port = address.rpartition(":")
+    if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+        raise SettingsError(f"{key}: an address is HOST:PORT, got {address!r}")
+    return host.strip("[]"), int(port)
+
+
+def listening_place(settings: RunSettings, name: str) -> tuple[str, int]:
+    """Find where to listen: beyond this machine only with certificates, or where that was said to be unnecessary."""
+    host, port = split_address(settings.addresses[name])
+    if settings.keys is None and host not in LOOPBACK and not settings.insecure:
+        rule = "TCP beyond this machine needs certificates (hocket keys), or --insecure"
+        raise SettingsError(f"{rule}, got the address {settings.addresses[name]}")
+    return host, port
+
+
+async def listen(settings: RunSettings, name: str, handle: Handler) -> asyncio.Server:
+    """Listen at the path of a Unix socket or at HOST:PORT."""
+    context, address = tls_context(settings.keys, name, server=True), settings.addresses[name]
+    try:
+        if "/" in address:
+            Path(address).unlink(missing_ok=True)
+            return await asyncio.start_unix_server(handle, address, limit=LARGEST_GREETING)  # type: ignore[arg-type]
+        host, port = listening_place(settings, name)
+        return await asyncio.start_server(handle, host, port, ssl=context, limit=LARGEST_GREETING)  # type: ignore[arg-type]
+    except OSError as error:
+        raise HocketError(f"cannot listen at {address}: {error.strerror or error}") from None
+
+
+async def dial(settings: RunSettings, agent: str, name: str) -> Streams:
+    """Connect an agent to the Unix socket or to HOST:PORT of somebody else, and say who it is."""
+    context, address = tls_context(settings.keys, agent, server=False), settings.addresses[name]
+    if "/" in address:
+        reader, writer = await asyncio.open_unix_connection(address)
+    else:
+        reader, writer = await asyncio.open_connection(*split_address(address), ssl=context)
+    writer.write(json.dumps({**settings.greeting, "agent": agent}).encode() + b"\n")
+    await writer.drain()
+    return reader, writer
+
+
 def certified_name(writer: asyncio.StreamWriter) -> str | None:
     """Read the name in the certificate of whoever is at the other end; None without TLS."""
     subject = (writer.get_extra_info("peercert") or {}).get("subject", ())
     return next((str(value) for part in subject for key, value in part if key == "commonName"), None)
 
 
-def split_address(address: str, key: str = "peers", security: Security | None = None) -> tuple[str, int]:
-    """Read HOST:PORT; to listen there, beyond this machine, needs `security`."""
-    host, colon, port = address.rpartition(":")
-    if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
-        raise SettingsError(f"{key}: an address is HOST:PORT, got {address!r}")
-    host = host.strip("[]")
-    if security is not None and security.folder is None and host not in LOOPBACK and not security.insecure:
-        rule = "TCP beyond this machine needs certificates (hocket keys), or --insecure"
-        raise SettingsError(f"{rule}, got the address {address}")
-    return host, int(port)
+async def greeted(settings: RunSettings, name: str, streams: Streams) -> tuple[str, str]:
+    """Hear who calls, and say why it is not listened to, if so."""
+    greeting: dict[str, Any] = {}
+    with suppress(ValueError):
+        said = json.loads(await asyncio.wait_for(streams[0].readline(), PATIENCE))
+        greeting = said if isinstance(said, dict) else {}
+    who, why = str(greeting.get("agent", "")), ""
+    for key, what in (("digest", "task"), ("run", "run"), ("deciders", "set of deciders")):
+        if greeting.get(key) != settings.greeting[key]:
+            return who, f"{name} is of another {what}"
+    if who not in settings.task.agents:
+        why = f"{name} knows no such agent"
+    elif settings.keys is not None and certified_name(streams[1]) != who:
+        why = f"{name} hears somebody else speak for {who[:80]}"
+    return who, why
 
 
 class Transport:
     """An agent's connections to all others."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        agent: str,
-        addresses: Mapping[str, str],
-        greeting: Mapping[str, str],
-        receive: Callable[[int, Message], None],
-        security: Security = LOCAL,
-        loss: float = 0.0,
-    ) -> None:
-        self.plan, self.agent, self.addresses, self.receive = plan, agent, addresses, receive
-        self.greeting = {**greeting, "agent": agent}
-        self.security, self.loss, self.random = security, loss, Random()
-        self.numbers = {name: number for number, name in enumerate(plan.agents)}
+    def __init__(self, settings: RunSettings, agent: str, receive: Callable[[int, Message], None]) -> None:
+        self.settings, self.plan, self.agent, self.receive = settings, settings.plan, agent, receive
+        self.random = Random()  # which messages are lost on purpose
         self.writers: dict[int, asyncio.StreamWriter] = {}
         self.connecting: dict[int, asyncio.Task[None]] = {}
         self.incoming: set[asyncio.StreamWriter] = set()
         self.refused: dict[str, str] = {}  # agent -> why it does not listen
-        self.bytes_sent = self.messages_sent = 0
+        self.bytes_sent = 0
         self.server: asyncio.Server | None = None
 
     async def start(self) -> None:
         """Listen."""
-        self.server = await listen(self.addresses[self.agent], self._listen, self.agent, self.security)
+        self.server = await listen(self.settings, self.agent, self._listen)
 
     def is_lost(self) -> bool:
         """Say whether a message is dropped on purpose."""
-        return bool(self.loss) and self.random.random() < self.loss
+        return bool(self.settings.loss) and self.random.random() < self.settings.loss
 
     def pack(self, message: Message) -> bytes:
         """Write a message that is about to be sent."""
         data = encode(message)
         self.bytes_sent += len(data)
-        self.messages_sent += 1
         return data
 
     def take(self, sender: int, data: bytes) -> None:
@@ -192,15 +224,14 @@ class Transport:
     async def _connect(self, receiver: int, message: Message) -> None:
         name = self.plan.agents[receiver]
         try:
-            dialled = dial(self.addresses[name], self.greeting, self.security)
-            reader, writer = await asyncio.wait_for(dialled, PATIENCE)
+            reader, writer = await asyncio.wait_for(dial(self.settings, self.agent, name), PATIENCE)
             answer = await asyncio.wait_for(reader.read(LARGEST_GREETING), PATIENCE)
             if answer != b"ok\n":
                 self.refused[name] = answer.decode(errors="replace").strip() or "it hangs up"
                 writer.close()
                 await asyncio.sleep(AGAIN)
                 return
-            if self.security.folder is not None and certified_name(writer) != name:
+            if self.settings.keys is not None and certified_name(writer) != name:
                 writer.close()
                 return
             self.refused.pop(name, None)
@@ -215,32 +246,19 @@ class Transport:
         """Listen to one agent, once it has said who it is."""
         self.incoming.add(writer)
         try:
-            greeting = await read_greeting(reader)
-            why = self._objection(greeting, certified_name(writer))
+            who, why = await greeted(self.settings, self.agent, (reader, writer))
             writer.write(f"{why or 'ok'}\n".encode())
             await writer.drain()
             while not why:
                 size = int.from_bytes(await reader.readexactly(LENGTH), "big")
                 if size > LARGEST_MESSAGE:
                     break
-                self.take(self.numbers[greeting["agent"]], await reader.readexactly(size))
+                self.take(self.plan.agents.index(who), await reader.readexactly(size))
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError, MessageError, TimeoutError, ssl.SSLError):
             pass  # it hangs up, talks nonsense, or this process ends
         finally:
             self.incoming.discard(writer)
             writer.close()
-
-    def _objection(self, greeting: Mapping[str, str], certified: str | None) -> str:
-        """Say why somebody is not listened to, if so."""
-        who = greeting.get("agent", "")
-        for key, what in (("digest", "task"), ("run", "run"), ("deciders", "set of deciders")):
-            if greeting.get(key) != self.greeting[key]:
-                return f"{self.agent} is of another {what}"
-        if who not in self.numbers:
-            return f"{self.agent} knows no such agent"
-        if self.security.folder is not None and certified != who:
-            return f"{self.agent} hears somebody else speak for {who[:80]}"
-        return ""
 
     async def close(self) -> None:
         """Hang up."""
@@ -253,39 +271,73 @@ class Transport:
                 writer.close()
 
 
-async def read_greeting(reader: asyncio.StreamReader) -> dict[str, str]:
-    """Read who speaks; nothing where it is no greeting."""
-    with suppress(ValueError):
-        greeting = json.loads(await asyncio.wait_for(reader.readline(), PATIENCE))
-        if isinstance(greeting, dict):
-            return {str(key): value for key, value in greeting.items() if isinstance(value, str)}
-    return {}
+class ZenohTransport(Transport):
+    """An agent's connections to all others over zenoh. Needs the extra `zenoh`."""
 
+    session: Any = None
 
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]
+    async def start(self) -> None:
+        """Open a session, and listen to what is for this agent."""
+        with needs_extra("the transport zenoh", "zenoh"):
+            import zenoh
+        run = json.dumps(self.settings.greeting, sort_keys=True)
+        self.root = f"hocket/{sha256(run.encode()).hexdigest()[:32]}"
+        self.number = self.plan.agents.index(self.agent)
+        config = zenoh.Config()
+        for key, value in self._config().items():
+            config.insert_json5(key, json.dumps(value))
+        loop = asyncio.get_running_loop()
 
+        def take(sample: Any) -> None:  # noqa: ANN401 - in a thread of zenoh's
+            data = sample.payload.to_bytes()
+            sender = str(sample.key_expr).rpartition("/")[2]
+            loop.call_soon_threadsafe(self._take, sender, data)
 
-async def listen(address: str, handle: Handler, name: str, security: Security) -> asyncio.Server:
-    """Listen at the path of a Unix socket or at HOST:PORT."""
-    context = security.context(name, server=True)
-    try:
-        if "/" in address:
-            Path(address).unlink(missing_ok=True)
-            return await asyncio.start_unix_server(handle, address, limit=LARGEST_GREETING)  # type: ignore[arg-type]
-        host, port = split_address(address, security=security)
-        return await asyncio.start_server(handle, host, port, ssl=context, limit=LARGEST_GREETING)  # type: ignore[arg-type]
-    except OSError as error:
-        raise HocketError(f"cannot listen at {address}: {error.strerror or error}") from None
+        try:
+            self.session = await asyncio.to_thread(zenoh.open, config)
+            self.session.declare_subscriber(f"{self.root}/{self.number}/*", take)
+        except zenoh.ZError as error:
+            raise HocketError(f"cannot listen at {self.settings.addresses[self.agent]}: {str(error)[:200]}") from None
 
+    def _config(self) -> dict[str, object]:
+        addresses, keys = self.settings.addresses, self.settings.keys
+        listening_place(self.settings, self.agent)  # or it says what is wrong with it
+        kind = "tcp" if keys is None else "tls"
+        others = [f"{kind}/{addresses[agent]}" for agent in self.plan.agents if agent != self.agent]
+        config: dict[str, object] = {
+            "mode": "peer",
+            "listen/endpoints": [f"{kind}/{addresses[self.agent]}"],
+            "connect/endpoints": others,
+            "connect/exit_on_failure": False,
+            "connect/timeout_ms": 0,
+            "scouting/multicast/enabled": False,
+            "scouting/gossip/enabled": False,
+        }
+        if keys is not None:
+            tls_context(keys, self.agent, server=True)  # says what is missing
+            certificate, key = str(Path(keys, f"{self.agent}.crt")), str(Path(keys, f"{self.agent}.key"))
+            config["transport/link/tls"] = {
+                "root_ca_certificate": str(Path(keys, "ca.crt")),
+                **{f"{side}_certificate": certificate for side in ("listen", "connect")},
+                **{f"{side}_private_key": key for side in ("listen", "connect")},
+                "enable_mtls": True,
+                "verify_name_on_connect": False,
+            }
+        return config
 
-async def dial(address: str, greeting: Mapping[str, str], security: Security) -> Streams:
-    """Connect to a Unix socket or to HOST:PORT, and say who one is."""
-    context = security.context(greeting["agent"], server=False)
-    if "/" in address:
-        reader, writer = await asyncio.open_unix_connection(address)
-    else:
-        reader, writer = await asyncio.open_connection(*split_address(address), ssl=context)
-    writer.write(json.dumps(dict(greeting)).encode() + b"\n")
-    await writer.drain()
-    return reader, writer
+    def send(self, receiver: int, message: Message) -> None:
+        """Send a message; whoever is not there does not get it, and the protocol sends again."""
+        if self.session is not None and not self.is_lost():
+            self.session.put(f"{self.root}/{receiver}/{self.number}", self.pack(message))
+
+    def _take(self, sender: str, data: bytes) -> None:
+        is_agent = sender.isdecimal() and int(sender) < len(self.plan.agents)
+        if self.session is not None and is_agent and len(data) <= LARGEST_MESSAGE:
+            with suppress(MessageError):
+                self.take(int(sender), data)
+
+    async def close(self) -> None:
+        """Close the session."""
+        session, self.session = self.session, None
+        if session is not None:
+            await asyncio.to_thread(session.close)

@@ -20,13 +20,8 @@ from hocket.runtime.plan import Plan
 from hocket.runtime.protocol import Entry
 from hocket.runtime.recording import causal_order, causal_pairs
 from hocket.runtime.settings import WORLD, RunSettings, read_settings
-from hocket.runtime.world import Walk
 from hocket.task.task import Task
 from hocket.task.verdict import check_delays
-
-
-class ContradictionError(HocketError):
-    """Logs that cannot all be true, or that no run of the protocol could have left."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +80,11 @@ def verify(folder: str | Path) -> Verification:
         has_world = (folder / f"{WORLD}.log").exists()
         world = {WORLD: _read(folder, settings, WORLD, ended)} if has_world else {}
         if not check_delays(task, settings.deciders).tolerant:
-            raise ContradictionError("its deciders do not make the task tolerant to delays")
+            raise Violation("its deciders do not make the task tolerant to delays")
         for agent in range(len(plan.agents)):
             _check_entries(plan, agent, logs[plan.agents[agent]].entries)
         judge = _judged(settings, logs, _cells(settings, world[WORLD].entries) if world else None)
-    except (ContradictionError, FormatError, Violation) as error:
+    except (FormatError, Violation) as error:
         return Verification(task, str(error))
     machine, state = task.machine, judge.team_state
     trace = tuple(plan.events[event] for event in judge.trace)
@@ -110,12 +105,9 @@ def verify(folder: str | Path) -> Verification:
 
 
 def _read(folder: Path, settings: RunSettings, name: str, ended: object) -> LogContents:
-    path = folder / f"{name}.log"
-    log = read_log(path)
-    if log.header and log.header != settings.header(name):
-        raise ContradictionError(f"{path.name} belongs to another run, agent or task")
+    log = read_log(folder / f"{name}.log", header=settings.header(name))
     if isinstance(ended, dict) and name in ended and (ended[name] != log.check or log.is_torn):
-        raise ContradictionError(f"{path.name} does not end as it did when the run ended: it was changed or cut")
+        raise Violation(f"{name}.log does not end as it did when the run ended: it was changed or cut")
     return log
 
 
@@ -135,11 +127,11 @@ def _check_entries(plan: Plan, agent: int, entries: tuple[Entry, ...]) -> None:
             case ("start", int(number)):
                 incarnation, is_known = incarnation + 1, True
                 if number != incarnation:
-                    raise ContradictionError(f"{who} starts as another incarnation than the next")
+                    raise Violation(f"{who} starts as another incarnation than the next")
             case _:
                 is_known = entry == ("stop",) or (entry[:1] == ("release",) and len(entry) == 3)
         if not is_known:
-            raise ContradictionError(f"{who} has an entry in its log that makes no sense: {str(entry)[:60]}")
+            raise Violation(f"{who} has an entry in its log that makes no sense: {str(entry)[:60]}")
 
 
 def _judged(settings: RunSettings, logs: Mapping[str, LogContents], cells: Mapping[str, list[int]] | None) -> Judge:
@@ -151,11 +143,11 @@ def _judged(settings: RunSettings, logs: Mapping[str, LogContents], cells: Mappi
     judge = Judge(plan, machine.initial, lambda state, event: machine.step(state, plan.events[event]), bodies)
     for (hearer, at), (name, place) in causal_pairs(plan, logs):
         if logs[hearer].entries[at][2:] != logs[name].entries[place][1:5]:
-            raise ContradictionError(f"{hearer} hears from {name} of an event, which {name} has not decided")
+            raise Violation(f"{hearer} hears from {name} of an event, which {name} has not decided")
     try:
         order = causal_order(plan, logs)
     except HocketError:
-        raise ContradictionError("the logs put events into orders that contradict each other") from None
+        raise Violation("the logs put events into orders that contradict each other") from None
     for name, at in order:
         agent, entry = plan.agents.index(name), logs[name].entries[at]
         if cells is not None and entry[0] in ("decide", "promise"):
@@ -166,7 +158,7 @@ def _judged(settings: RunSettings, logs: Mapping[str, LogContents], cells: Mappi
                 bodies[agent] = everything if is_met else everything & ~(1 << number)
             if entry[0] == "decide" and plan.edges[agent] >> number & 1:
                 if (name, number, stamp) in decided:
-                    raise ContradictionError(f"{name} decides on {event} twice after one move")
+                    raise Violation(f"{name} decides on {event} twice after one move")
                 decided.add((name, number, stamp))
         judge.record(agent, entry)
     return judge
@@ -180,8 +172,7 @@ def _holds(task: Task, agent: str, event: str, cells: list[int], stamp: object) 
 
 def _cells(settings: RunSettings, entries: tuple[Entry, ...]) -> dict[str, list[int]]:
     """Require that every move was possible; list the cells in which agents were, after each of their moves."""
-    task = settings.task
-    walks = {agent: Walk(task, agent, settings.seed) for agent in task.agents}
+    walks = settings.walks()
     cells = {agent: [walk.cell] for agent, walk in walks.items()}
     for entry in entries:
         match entry:
@@ -190,11 +181,11 @@ def _cells(settings: RunSettings, entries: tuple[Entry, ...]) -> dict[str, list[
             case ("move", str(agent), int(number), int(action), int(state), int(cell)) if agent in walks:
                 walk = walks[agent]
                 if number != walk.moves + 1 or not 0 <= state < len(walk.closed) or not 0 <= action < 5:
-                    raise ContradictionError(f"the world has a move of {agent} that is not the next")
+                    raise Violation(f"the world has a move of {agent} that is not the next")
                 if walk.after(action, state, walks) != cell:
-                    raise ContradictionError(f"the world moves {agent} to where move {number} does not lead")
+                    raise Violation(f"the world moves {agent} to where move {number} does not lead")
                 walk.go(number, cell)
                 cells[agent].append(cell)
             case _:
-                raise ContradictionError(f"the world's log has an entry that makes no sense: {str(entry)[:60]}")
+                raise Violation(f"the world's log has an entry that makes no sense: {str(entry)[:60]}")
     return cells

@@ -1,6 +1,10 @@
 """A process of a run: an agent of a grid task, or its world. `hocket run` starts one of each, and again if it dies.
 
 It reads `run.json` in its folder, tells on its standard output how it is, and ends when its standard input does.
+
+The world moves agents when they ask for it, and remembers where they are. An agent says how many moves it has made and
+what it wants to do next, so that a move that was made and not answered, because one of the two was killed, is not made
+twice.
 """
 
 from __future__ import annotations
@@ -21,8 +25,9 @@ import numpy as np
 from hocket.errors import HocketError
 from hocket.files import write_whole
 from hocket.runtime.host import Host
+from hocket.runtime.log import AgentLog
 from hocket.runtime.settings import WORLD, RunSettings, read_settings
-from hocket.runtime.world import WorldClient, WorldServer
+from hocket.runtime.transport import Streams, dial, greeted, listen
 from hocket.task.grid import ACTIONS
 from hocket.task.task import Task
 
@@ -49,7 +54,9 @@ class Walker:
         self.settings, self.agent = settings, agent
         self.host = Host(settings, agent, folder / f"{agent}.log")
         self.host.changed = self.tell
-        self.world = WorldClient(settings, agent)
+        self.moves, self.cell = -1, settings.task.agents[agent].starts[0]  # -1: the world has not been asked yet
+        self.before: int | None = None  # the cell before the last move
+        self.streams: Streams | None = None  # to the world
         self.willing = conditions(settings.task, agent)
         self.actions = np.load(folder / f"{agent}.actions.npy", allow_pickle=False)  # [states, cells] as bits
         self.random = Random(f"{settings.seed} {agent}")
@@ -60,7 +67,7 @@ class Walker:
         """Walk until it is told to stop."""
         await self.host.start()
         while not stop.is_set():
-            if not await self.world.ask():
+            if not await self.ask():
                 await _pause(stop, RETRY)
                 continue
             await self.walk(stop)
@@ -69,22 +76,42 @@ class Walker:
 
     async def walk(self, stop: asyncio.Event) -> None:
         """Stand for a while, then move, as long as the world answers."""
-        host, world = self.host, self.world
+        host = self.host
         while not stop.is_set():
-            host.perceive(self.willing(world.cell, world.before), world.moves)
+            host.perceive(self.willing(self.cell, self.before), self.moves)
             self.tell()
             await _pause(stop, 1 / self.settings.pace if self.settings.pace else 0)
             if host.participant.holding or stop.is_set():
                 continue
-            if world.moves >= self.settings.steps or host.is_finished:
+            if self.moves >= self.settings.steps or host.is_finished:
                 continue
-            host.move(world.moves)
-            if not await world.ask(self.choose(), host.participant.state):
+            host.move(self.moves)
+            if not await self.ask(self.choose(), host.participant.state):
                 return
+
+    async def ask(self, action: int = -1, state: int = 0) -> bool:
+        """Make a move, or with no action ask where the agent is; say whether the world has answered."""
+        try:
+            if self.streams is None:
+                self.streams = await dial(self.settings, self.agent, WORLD)
+            reader, writer = self.streams
+            question = {"number": self.moves + 1 if action >= 0 else 0, "action": action, "state": state}
+            writer.write(json.dumps(question).encode() + b"\n")
+            await writer.drain()
+            answer = json.loads(await reader.readline())
+            before = answer["before"]
+            self.moves, self.cell = int(answer["number"]), int(answer["cell"])
+            self.before = None if before is None else int(before)
+        except (OSError, ValueError, KeyError, TypeError):
+            if self.streams is not None:
+                self.streams[1].close()
+            self.streams = None
+            return False
+        return True
 
     def choose(self) -> int:
         """Choose one of the best actions."""
-        best = int(self.actions[self.host.participant.state, self.world.cell])
+        best = int(self.actions[self.host.participant.state, self.cell])
         return self.random.choice([action for action in range(len(ACTIONS)) if best >> action & 1] or [STAY])
 
     def tell(self) -> None:
@@ -93,8 +120,8 @@ class Walker:
         line = json.dumps(
             {
                 "state": self.states[host.participant.state],
-                "cell": self.world.cell,
-                "steps": max(0, self.world.moves),
+                "cell": self.cell,
+                "steps": max(0, self.moves),
                 "events": len(host.events),
                 "last": host.events[-1:],
                 "holding": host.participant.holding,
@@ -106,6 +133,58 @@ class Walker:
         if line != self.told:
             self.told = line
             print(line, flush=True)
+
+
+class WorldServer:
+    """The world process."""
+
+    def __init__(self, settings: RunSettings, log: Path) -> None:
+        self.settings = settings
+        self.walks = settings.walks()
+        self.log = AgentLog(log, settings.header(WORLD), durable=settings.durable)
+        for entry in self.log.entries:
+            if entry[0] == "move":
+                self.walks[str(entry[1])].go(int(entry[2]), int(entry[5]))
+        self.server: asyncio.Server | None = None
+        self.writers: dict[str, asyncio.StreamWriter] = {}
+
+    async def start(self) -> None:
+        """Listen."""
+        self.server = await listen(self.settings, WORLD, self._serve)
+        self.log.append([("start",)])
+
+    async def stop(self) -> None:
+        """Note that it ends here, and hang up."""
+        if self.server is not None:
+            self.server.close()
+        for writer in self.writers.values():
+            writer.close()
+        self.log.append([("stop",)])
+        self.log.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one agent; a new connection of it ends the one before."""
+        with suppress(OSError, ValueError, KeyError, TypeError, TimeoutError, asyncio.CancelledError):
+            agent, objection = await greeted(self.settings, WORLD, (reader, writer))
+            if not objection:
+                if agent in self.writers:
+                    self.writers[agent].close()
+                self.writers[agent] = writer
+                await self._answer(agent, reader, writer)
+        writer.close()
+
+    async def _answer(self, agent: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        walk = self.walks[agent]
+        while line := await reader.readline():
+            asked = json.loads(line)
+            number, action, state = (int(asked[key]) for key in ("number", "action", "state"))
+            if number == walk.moves + 1 and 0 <= action < len(ACTIONS) and 0 <= state < len(walk.closed):
+                cell = walk.after(action, state, self.walks)
+                self.log.append([("move", agent, number, action, state, cell)])
+                walk.go(number, cell)
+            place = {"number": walk.moves, "cell": walk.cell, "before": walk.before}
+            writer.write(json.dumps(place).encode() + b"\n")
+            await writer.drain()
 
 
 async def _pause(stop: asyncio.Event, seconds: float) -> None:

@@ -16,7 +16,6 @@ from hocket.errors import FormatError, HocketError, printable
 from hocket.files import MEGABYTE
 from hocket.runtime.protocol import Participant
 from hocket.runtime.recording import TeamRecording, read_recording
-from hocket.runtime.world import Walk
 from hocket.studio.pictures import Data
 from hocket.studio.understanding import COLOR_NUMBERS
 
@@ -73,7 +72,7 @@ def _told(recording: TeamRecording, known: object) -> Data:
     """Tell how a run is; its map, agents and colours of events, only to a page that does not know them yet."""
     task, frames = recording.settings.task, recording.frames
     scene = scene_of(task)
-    cells = {name: Walk(task, name, recording.settings.seed).cell for name in task.agents}
+    cells = {name: walk.cell for name, walk in recording.settings.walks().items()}
     steps = Counter(frame.name for frame in frames if frame.kind == "move")
     kills = Counter(frame.name for frame in frames if frame.kind == "kill")
     for frame in frames:
