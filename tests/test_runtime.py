@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ import pytest
 import hocket as hk
 from causal_tasks import made
 from hocket.errors import FormatError, HocketError
+from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.policies import Policy
 from hocket.runtime.codec import MessageError, decode, encode
 from hocket.runtime.launch import load_actions, run_team
@@ -359,7 +361,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tiny, finished, tmp_pa
     ("text", "message"),
     [
         ("", "run: must be a name"),
-        ('run = "a"', "agents: must give each agent its address"),
+        ('run = "a"', "agents: has no address of A1"),
         ('run = "a"\n[agents]\nA1 = "x:1"', "has no address of A2"),
         ('run = "a"\n[agents]\nA1 = "x:1"\nA2 = "y"', "an address is HOST:PORT"),
         ('run = "a"\n[agents]\nA1 = "x:1"\nA2 = "y:2"\nA3 = "z:3"', "agent 'A3' does not exist"),
@@ -396,8 +398,9 @@ def trained(tiny, tmp_path_factory) -> Path:
     for place, table in enumerate(tables.values()):
         for action in range(5):
             q[place, :, action, : len(table)] = (table.T >> action) & 1
+    settings = asdict(DqprmSettings())
     for seed, arrays in ((3, {"q": -q}), (1, {"q": q})):
-        Policy(tiny.name, tiny.digest, "dqprm", seed, {}, arrays).save(folder / "policies" / f"{9 - seed}.npz")
+        Policy(tiny.name, tiny.digest, "dqprm", seed, settings, arrays).save(folder / "policies" / f"{9 - seed}.npz")
     return folder
 
 
@@ -407,7 +410,7 @@ def test_the_first_runs_policy_is_played(tiny, trained):
 
 
 def test_a_folder_without_a_fitting_policy_is_refused(trained, tmp_path):
-    with pytest.raises(HocketError, match=r"only for others \(tiny\)"):
+    with pytest.raises(HocketError, match=r"belong to other tasks \(tiny,"):
         load_actions(trained, hk.load_task("buttons"))
     with pytest.raises(HocketError, match="has no policies in it"):
         load_actions(tmp_path, hk.load_task("buttons"))

@@ -71,7 +71,7 @@ def test_a_failure_is_shrunk_told_and_played_again():
     failure = simulate(found, MOST, node=Restless).failure
     deciders = find_delays(found).agreed
     simulation = FaultSimulation(Plan.of(found, deciders), NumberedTeam.of(found), FAULTS, Restless)
-    assert breaks(simulation, None, failure.seed) is not None
+    assert breaks(simulation, failure.seed) is not None
     assert breaks(simulation, failure.actions) == failure.sentence
     for place in range(len(failure.actions)):
         assert breaks(simulation, failure.actions[:place] + failure.actions[place + 1 :]) is None

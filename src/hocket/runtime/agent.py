@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
-from hocket.errors import SettingsError, known_names
+from hocket.errors import SettingsError, known_names, require_known
 from hocket.machine.decomposition import Control
 from hocket.runtime.host import Host
 from hocket.runtime.launch import find_agreed, read_peers
@@ -52,8 +52,7 @@ class Agent:
         stay: Action = "stay",
     ) -> None:
         task = as_task(task)
-        if name not in task.agents:
-            raise SettingsError(f"agent {name!r} does not exist ({known_names(name, task.agents)})")
+        require_known(name, task.agents, "agent")
         where: dict[str, Any]
         agreed = find_agreed(task, deciders, agree=agree)
         if isinstance(peers, Mapping):

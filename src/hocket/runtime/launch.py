@@ -15,7 +15,6 @@ import shutil
 import sys
 import tempfile
 import time
-import tomllib
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -26,17 +25,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.errors import FormatError, HocketError, SettingsError, known_names, printable
-from hocket.files import MEGABYTE, exists, listed, make_folder, read_text
+from hocket.documents import as_table, as_text
+from hocket.errors import FormatError, HocketError, SettingsError, located, require_known
+from hocket.files import MEGABYTE, exists, make_folder, read_text
 from hocket.learn.actors import machine_values
 from hocket.learn.catalogue import learners_with_input
 from hocket.learn.learner import PolicyInput
-from hocket.learn.policies import load_policy, peek_policy
 from hocket.machine.decomposition import Control
+from hocket.machine.formats.toml import parse
 from hocket.runtime.log import read_log
 from hocket.runtime.settings import WORLD, RunSettings, read_settings
 from hocket.runtime.transport import split_address
 from hocket.runtime.verification import verify
+from hocket.study.policies import load_policies
 from hocket.task.catalogue import as_task
 from hocket.task.task import Task
 from hocket.task.verdict import check_delays
@@ -81,64 +82,42 @@ def find_agreed(task: Task, deciders: Control | None = None, *, agree: bool = Fa
 def read_peers(path: str | Path, task: Task) -> dict[str, Any]:
     """Read a file of peers: `run`, `[agents]` with HOST:PORT for each, and perhaps `world` and `keys`; as settings."""
     path = Path(path)
-    try:
-        document: dict[str, Any] = tomllib.loads(read_text(path, MEGABYTE))
-    except tomllib.TOMLDecodeError as error:
-        raise FormatError(str(error), path=path) from None
-    for key in document:
-        if key not in PEER_KEYS:
-            raise FormatError(f"key {key!r} does not exist ({known_names(key, PEER_KEYS)})", path=path)
-    agents, run, keys = document.get("agents"), document.get("run"), document.get("keys")
-    if not isinstance(run, str) or not run:
-        raise FormatError("must be a name that no other run has", path=path, where="run")
-    if not isinstance(agents, dict) or not all(isinstance(address, str) for address in agents.values()):
-        raise FormatError("must give each agent its address, HOST:PORT", path=path, where="agents")
-    for name in agents:
-        if name not in task.agents:
-            raise FormatError(
-                f"agent {name!r} does not exist ({known_names(name, task.agents)})", path=path, where="agents"
-            )
-    for name in task.agents:
-        if name not in agents:
-            raise FormatError(f"has no address of {name}", path=path, where="agents")
-    addresses = {**agents, **({WORLD: document["world"]} if "world" in document else {})}
-    for name, address in addresses.items():
-        split_address(address, f"{path}: {name}")
-    if keys is not None and not isinstance(keys, str):
-        raise FormatError("must be the folder that hocket keys has made", path=path, where="keys")
-    if (transport := document.get("transport", "tcp")) not in TRANSPORTS:
-        hint = known_names(str(transport), TRANSPORTS)
-        raise FormatError(f"must be tcp or zenoh, got {transport!r} ({hint})", path=path, where="transport")
-    folder = None if keys is None else str((path.parent / keys).absolute())
+    content = read_text(path, MEGABYTE)
+    with located(path=path):
+        document = parse(content)
+        for key in document:
+            require_known(key, PEER_KEYS, "key")
+        run, transport, keys = document.get("run"), document.get("transport", TRANSPORTS[0]), document.get("keys")
+        if not isinstance(run, str) or not run:
+            raise FormatError("must be a name that no other run has", where="run")
+        require_known(transport, TRANSPORTS, "transport")
+        agents = as_table(document.get("agents", {}), "agents")
+        for name in agents:
+            require_known(name, task.agents, "agent")
+        if missing := [name for name in task.agents if name not in agents]:
+            raise FormatError(f"has no address of {missing[0]}", where="agents")
+        places = {**agents, WORLD: document["world"]} if WORLD in document else agents
+        addresses = {name: as_text(address, name) for name, address in places.items()}
+        for name, address in addresses.items():
+            split_address(address, name)
+        folder = None if keys is None else str((path.parent / as_text(keys, "keys")).absolute())
     return {"run": run, "addresses": addresses, "keys": folder, "transport": transport}
 
 
 def load_actions(folder: str | Path, task: Task) -> dict[str, Actions]:
     """Read the greedy policy of the first run in a folder that is of a task; a table for each agent."""
-    others, policies = [], dict[tuple[int, str], Path]()
-    for path in listed(Path(folder), "policies/*.npz"):
-        about = peek_policy(path)
-        if about.digest != task.digest:
-            others.append(about.task)
-        elif about.learner in learners_with_input(PolicyInput.MACHINE):
-            policies[about.seed, path.name] = path
-        else:
-            others.append(f"{about.learner}, which does not play by the local reward machines")
-    if policies:
-        policy = load_policy(policies[min(policies)], task.digest)
-        q = machine_values(task, policy.learner, policy.arrays)
-        bits = (1 << np.arange(q.shape[2], dtype=np.uint8)).astype(np.uint8)
-        best = np.where(q == q.max(axis=2, keepdims=True), bits[None, None, :, None], 0).sum(axis=2, dtype=np.uint8)
-        return {
-            agent: np.ascontiguousarray(best[place, :, : len(machine.states)].T)
-            for place, (agent, machine) in enumerate(task.machines.items())
-        }
-    if not exists(Path(folder)):
-        raise FormatError("is not a folder of runs", path=folder)
-    if others:
-        named = printable(", ".join(sorted(set(others))))
-        raise FormatError(f"has no policy for {printable(task.name)}, only for others ({named})", path=folder)
-    raise FormatError("has no policies in it", path=folder)
+    kinds = learners_with_input(PolicyInput.MACHINE)
+    usable = [policy for policy in load_policies(folder, task) if policy.learner in kinds]
+    if not usable:
+        raise FormatError("has no policies that play by the local reward machines", path=folder)
+    policy = min(usable, key=lambda policy: policy.seed)
+    q = machine_values(task, policy.learner, policy.arrays)
+    bits = (1 << np.arange(q.shape[2], dtype=np.uint8)).astype(np.uint8)
+    best = np.where(q == q.max(axis=2, keepdims=True), bits[None, None, :, None], 0).sum(axis=2, dtype=np.uint8)
+    return {
+        agent: np.ascontiguousarray(best[place, :, : len(machine.states)].T)
+        for place, (agent, machine) in enumerate(task.machines.items())
+    }
 
 
 class Supervisor:
@@ -251,9 +230,9 @@ def run_team(
     if (agent is None) != (peers is None):
         raise SettingsError("one agent of a team needs to know where the others are: --agent and --peers go together")
     names = [WORLD, *task.agents]
-    if agent is not None and agent not in names:
-        raise SettingsError(f"agent {agent!r} does not exist ({known_names(agent, [*task.agents, WORLD])})")
-    names = names if agent is None else [agent]
+    if agent is not None:
+        require_known(agent, names, "agent")
+        names = [agent]
     settings = RunSettings(
         task, "", find_agreed(task, agree=agree), durable=durable, pace=pace, steps=steps, seed=seed, loss=loss
     )

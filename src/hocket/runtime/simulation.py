@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from hocket.errors import SettingsError, known_names
+from hocket.errors import require_known
 from hocket.machine.decomposition import Control, Decomposition
 from hocket.runtime.codec import describe_entry, describe_message
 from hocket.runtime.judge import Judge, Violation
@@ -265,8 +265,7 @@ def simulate(
     Where `deciders` are not given and events must not be heard late, those agree who have to. `node` is the protocol.
     """
     for fault in faults:
-        if fault not in FAULTS:
-            raise SettingsError(f"fault {fault!r} does not exist ({known_names(str(fault), FAULTS)})")
+        require_known(fault, FAULTS, "fault")
     decomposition = subject if isinstance(subject, Decomposition) else as_task(subject).decomposition
     if deciders is None:
         deciders = check_delays(subject).agreed
@@ -274,18 +273,15 @@ def simulate(
     report, begun = SimulationReport(), time.process_time()
     for number in range(seed, seed + schedules):
         report.schedules += 1
-        try:
-            simulation.play(number)
-        except Violation as violation:
-            report.failure = shrink(simulation, number, str(violation))
+        if (sentence := breaks(simulation, number)) is not None:
+            report.failure = shrink(simulation, number, sentence)
             break
     report.seconds, report.counts = time.process_time() - begun, dict(simulation.counts)
     return report
 
 
 def shrink(simulation: FaultSimulation, seed: int, sentence: str) -> Failure:
-    """Leave out of a failing schedule what it fails without."""
-    breaks(simulation, None, seed)
+    """Leave out of the schedule that has just failed what it fails without."""
     actions = simulation.history
     size = max(1, len(actions) // 2)
     while size:
@@ -302,10 +298,10 @@ def shrink(simulation: FaultSimulation, seed: int, sentence: str) -> Failure:
     return Failure(seed, sentence, tuple(actions), story)
 
 
-def breaks(simulation: FaultSimulation, actions: Iterable[Action] | None, seed: int = 0) -> str | None:
+def breaks(simulation: FaultSimulation, schedule: Iterable[Action] | int) -> str | None:
     """Play a schedule, or that of a seed; say what goes wrong in it, if anything does."""
     try:
-        simulation.play(seed if actions is None else actions)
+        simulation.play(schedule)
     except Violation as violation:
         return str(violation)
     return None
