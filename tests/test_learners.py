@@ -165,6 +165,13 @@ def test_a_test_that_fails_counts_as_the_most_steps():
     assert {(trial.test_steps, trial.success) for trial in run.all_tests} == {(6, False)}
 
 
+def test_a_run_and_its_policy_are_written_on_a_line_each():
+    (run,) = learn(corridor(4), "dqprm", 2_000, test_every=1_000)
+    assert repr(run) == "<Run of dqprm on 'corridor', seed 0: 2,000 steps, 4 tests>"
+    assert repr(run.policy) == "<Policy of dqprm on 'corridor', seed 0: q [1, 4, 5, 2]>"
+    assert repr(replace(run.policy, arrays={})) == "<Policy of dqprm on 'corridor', seed 0: not kept>"
+
+
 def test_progress_is_told_of_every_step_of_every_agent():
     told = []
     train(gatehouse(), "dqprm", 5, 2_300, threads=2, progress=told.append, settings={"test_every": 1_000})

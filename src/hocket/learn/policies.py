@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket import __version__
-from hocket.errors import FormatError, SettingsError, TaskError, known_names, printable, shown
+from hocket.errors import FormatError, SettingsError, TaskError, counted, known_names, printable, shown
 from hocket.files import write_whole
 from hocket.learn.actors import PolicyActor, TeamActors, WrappedWorld, machine_values, make_actors
 from hocket.learn.archives import open_archive, pack_arrays, read_about, read_array
@@ -33,7 +33,7 @@ LONGEST_NAME = 60  # characters of a task's in a message
 KINDS = {"task": str, "digest": str, "learner": str, "seed": int, "settings": dict}  # of what a policy belongs to
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Policy:
     """Learnt arrays, and what they belong to."""
 
@@ -43,7 +43,11 @@ class Policy:
     seed: int
     settings: Mapping[str, SettingValue]
     arrays: Mapping[str, NDArray[np.float32]]
-    definition: Task | WrappedWorld | None = field(default=None, repr=False, compare=False)  # where it is known
+    definition: Task | WrappedWorld | None = field(default=None, compare=False)  # where it is known
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in self.arrays.items())
+        return f"<Policy of {self.learner} on {self.task!r}, seed {self.seed}: {shapes or 'not kept'}>"
 
     def save(self, path: str | Path) -> None:
         """Write the policy to a file (.npz), without pickle."""
@@ -139,7 +143,7 @@ def _read_arrays(
     return arrays
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """One seed of a learner on a task: its tests, and what it learnt."""
 
@@ -149,6 +153,10 @@ class Run:
     steps: int
     seconds: float  # of computing; its share, where several runs went side by side
     world: WorldModel | None = None  # what it learnt of the map, where its learner keeps that
+
+    def __repr__(self) -> str:
+        tests = counted(len(self.all_tests), "test")
+        return f"<Run of {self.learner} on {self.policy.task!r}, seed {self.seed}: {self.steps:,} steps, {tests}>"
 
     @property
     def learner(self) -> str:
