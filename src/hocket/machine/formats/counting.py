@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from hocket.errors import FormatError
 from hocket.graphs import distances_from
@@ -33,29 +32,33 @@ class Counted:
     otherwise: str
 
 
-@dataclass(frozen=True)
 class Counting:
     """A machine whose transitions may count."""
 
-    initial: str
-    moves: Mapping[Key, str | Counted]
-    states: Sequence[str]
-    at: str = ""  # where in a file the transitions stand
-
-    def __post_init__(self) -> None:
+    def __init__(self, initial: str, moves: Mapping[Key, str | Counted], states: Sequence[str], at: str) -> None:
+        self.initial, self.states = initial, states
+        self.at = at  # where in a file the transitions stand
+        self.counters = {key: target for key, target in moves.items() if isinstance(target, Counted)}
         if len(self.counters) > MOST_COUNTERS:
-            raise FormatError(
-                f"at most {MOST_COUNTERS} transitions of a machine may count, got {len(self.counters):,}", where=self.at
-            )
+            rule = f"at most {MOST_COUNTERS} transitions of a machine may count, got {len(self.counters):,}"
+            raise FormatError(rule, where=at)
+        self.place = {key: place for place, key in enumerate(self.counters)}
+        events = [event for _, event in self.counters]
+        self.labels = [event if events.count(event) == 1 else f"{event} in {state}" for state, event in self.counters]
+        self.rows: dict[str, list[tuple[str, str | Counted]]] = {}
+        sources: dict[str, list[str]] = {}
+        for (state, event), target in moves.items():
+            self.rows.setdefault(state, []).append((event, target))
+            for end in (target.to, target.otherwise) if isinstance(target, Counted) else (target,):
+                sources.setdefault(end, []).append(state)
+        # Of each counter: the states from which it can still be reached, so that it matters there.
+        self.matters = [distances_from([state], lambda end: sources.get(end, ())) for state, _ in self.counters]
+        self.copies = self._copies()
 
-    @cached_property
-    def counters(self) -> dict[Key, Counted]:
-        return {key: target for key, target in self.moves.items() if isinstance(target, Counted)}
-
-    @cached_property
+    @property
     def transitions(self) -> dict[Key, str]:
         """The transitions between copies, in the order of the states and events."""
-        return {(self.name(copy), event): self.name(end) for copy in self.copies for event, end in self.follow(copy)}
+        return {(self.name(copy), event): self.name(end) for copy in self.copies for event, end, _ in self.follow(copy)}
 
     def copies_of(self, states: Iterable[str]) -> list[str]:
         """List the names of all copies of some states."""
@@ -65,24 +68,21 @@ class Counting:
     def spread(self, rewards: Mapping[Key, float]) -> dict[Key, float]:
         """Give the copies of a transition its reward; one that counts has it when it leads on."""
         return {
-            (self.name(copy), event): reward
+            (self.name(copy), event): rewards[copy[0], event]
             for copy in self.copies
-            for event, target in self._rows.get(copy[0], ())
-            if (reward := rewards.get((copy[0], event))) is not None
-            and (not isinstance(target, Counted) or copy[1][self._place[copy[0], event]] + 1 == target.times)
+            for event, _, leads_on in self.follow(copy)
+            if leads_on and (copy[0], event) in rewards
         }
 
-    @cached_property
-    def copies(self) -> list[Copy]:
-        """The states with all counts that some trace leads to, in the order of the states; each at least once."""
+    def _copies(self) -> list[Copy]:
+        """List the states with all counts that some trace leads to, in the order of the states; each at least once."""
         none: Counts = (0,) * len(self.counters)
         reached = self._reach([(self.initial, none)])
         seen = {state for state, _ in reached}
         reached = self._reach([*reached, *((state, none) for state in self.states if state not in seen)])
         rank = {state: number for number, state in enumerate(self.states)}
         copies = sorted(reached, key=lambda copy: (rank[copy[0]], copy[1]))
-        names = {self.name(copy) for copy in copies}
-        if len(names) < len(copies):
+        if len({self.name(copy) for copy in copies}) < len(copies):
             raise FormatError("a copy of a state would have the name of another state", where=self.at)
         return copies
 
@@ -93,62 +93,26 @@ class Counting:
             if next(room, None) is None:
                 rule = f"counting would add more than {MOST_COPIES:,} states to the machine"
                 raise FormatError(f"{rule}: count less, or fewer things at a time", where=self.at)
-            return (end for _, end in self.follow(copy))
+            return (end for _, end, _ in self.follow(copy))
 
         return distances_from(roots, ends)
 
-    def follow(self, copy: Copy) -> Iterable[tuple[str, Copy]]:
-        """List where events lead from a copy of a state."""
+    def follow(self, copy: Copy) -> Iterable[tuple[str, Copy, bool]]:
+        """List where events lead from a copy of a state, and whether they do not only count."""
         state, counts = copy
-        for event, target in self._rows.get(state, ()):
-            if isinstance(target, Counted):
-                place = self._place[state, event]
-                last = counts[place] + 1 == target.times
-                after = (*counts[:place], 0 if last else counts[place] + 1, *counts[place + 1 :])
-                yield event, self._tidy(target.to if last else target.otherwise, after)
+        for event, target in self.rows.get(state, ()):
+            if isinstance(target, str):
+                end, after, leads_on = target, counts, True
             else:
-                yield event, self._tidy(target, counts)
-
-    def _tidy(self, state: str, counts: Counts) -> Copy:
-        """Forget the counts that no longer matter in a state, as nothing leads back to where they are made."""
-        matters = self._matters.get(state, frozenset())
-        return state, tuple(count if place in matters else 0 for place, count in enumerate(counts))
+                place = self.place[state, event]
+                leads_on = counts[place] + 1 == target.times
+                end = target.to if leads_on else target.otherwise
+                after = (*counts[:place], 0 if leads_on else counts[place] + 1, *counts[place + 1 :])
+            kept = (count if end in states else 0 for count, states in zip(after, self.matters, strict=True))
+            yield event, (end, tuple(kept)), leads_on
 
     def name(self, copy: Copy) -> str:
         """Name a copy after its state and what has been counted, as in "road, load 2 of 3"."""
         state, counts = copy
-        told = [
-            f"{label} {count} of {counter.times}"
-            for label, count, counter in zip(self._labels, counts, self.counters.values(), strict=True)
-            if count
-        ]
-        return ", ".join((state, *told))
-
-    @cached_property
-    def _labels(self) -> list[str]:
-        events = [event for _, event in self.counters]
-        return [event if events.count(event) == 1 else f"{event} in {state}" for state, event in self.counters]
-
-    @cached_property
-    def _place(self) -> dict[Key, int]:
-        return {key: place for place, key in enumerate(self.counters)}
-
-    @cached_property
-    def _rows(self) -> dict[str, list[tuple[str, str | Counted]]]:
-        rows: dict[str, list[tuple[str, str | Counted]]] = {}
-        for (state, event), target in self.moves.items():
-            rows.setdefault(state, []).append((event, target))
-        return rows
-
-    @cached_property
-    def _matters(self) -> dict[str, frozenset[int]]:
-        """For each state: the counters that can still be reached from it."""
-        sources: dict[str, list[str]] = {}
-        for (state, _), target in self.moves.items():
-            for end in (target.to, target.otherwise) if isinstance(target, Counted) else (target,):
-                sources.setdefault(end, []).append(state)
-        matters: dict[str, frozenset[int]] = {}
-        for place, (state, _) in enumerate(self.counters):
-            for earlier in distances_from([state], lambda end: sources.get(end, ())):
-                matters[earlier] = matters.get(earlier, frozenset()) | {place}
-        return matters
+        rows = zip(self.labels, counts, self.counters.values(), strict=True)
+        return ", ".join((state, *(f"{label} {count} of {counter.times}" for label, count, counter in rows if count)))
