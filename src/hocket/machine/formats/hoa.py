@@ -15,7 +15,7 @@ import numpy as np
 from hocket.errors import FormatError, printable
 from hocket.graphs import distances_from
 from hocket.hitting_set import elements_of
-from hocket.machine.formats.hoa_syntax import END_MARK, MOST_PROPOSITIONS, HoaAutomaton, HoaParser, HoaState, line_of
+from hocket.machine.formats.hoa_syntax import END_MARK, MOST_PROPOSITIONS, HoaAutomaton, HoaParser, HoaState
 from hocket.machine.formats.schema import Design
 from hocket.machine.names import make_distinct, quote
 from hocket.machine.reward_machine import RewardMachine
@@ -107,8 +107,7 @@ class HoaReading:
         self.hopeful = self.leading_to(self.final)
 
     def error(self, state: int, message: str) -> FormatError:
-        where = line_of(self.automaton.content, self.automaton.states[state].place)
-        return FormatError(f"state {self.quoted(state)} {message}", where=where)
+        return FormatError(f"state {self.quoted(state)} {message}", where=f"line {self.automaton.states[state].line}")
 
     def quoted(self, state: int) -> str:
         return printable(repr(self.automaton.states[state].name), 60)
@@ -127,7 +126,7 @@ class HoaReading:
                 raise FormatError(
                     f"must be deterministic, got two edges from state {printable(repr(state.name), 60)} "
                     f"for {self.say(clash)} alone",
-                    where=line_of(self.automaton.content, edge.place),
+                    where=f"line {edge.line}",
                 )
             if edge.letters:
                 targets[edge.target] = targets.get(edge.target, 0) | edge.letters

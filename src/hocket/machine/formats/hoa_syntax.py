@@ -8,7 +8,7 @@ other than Büchi's are refused.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from hocket.errors import FormatError, printable
 from hocket.machine.names import unquote
@@ -27,7 +27,7 @@ TOKEN = re.compile(
     r"|(?P<number>[0-9]++)"
     r'|(?P<string>"(?:[^"\\]|\\.)*+")'
     r"|(?P<sign>[][(){}!&|])"
-    r"|(?P<nothing>\Z))",
+    r"|(?P<nothing>\Z)|(?P<wrong>.))",
     re.DOTALL,
 )
 COMMENT_SIGN = re.compile(r"/\*|\*/")
@@ -65,18 +65,13 @@ class Letters:
         return others or self.silence
 
 
-def line_of(content: str, place: int) -> str:
-    """Say in which line a place is."""
-    return f"line {content.count(chr(10), 0, place) + 1}"
-
-
 class Edge(NamedTuple):
     """An edge of an automaton."""
 
     letters: int  # a set of letters
     target: int
     is_marked: bool
-    place: int  # in the file, in characters
+    line: int  # of the file
 
 
 class HoaState(NamedTuple):
@@ -85,13 +80,12 @@ class HoaState(NamedTuple):
     name: str
     is_marked: bool
     edges: list[Edge]
-    place: int
+    line: int
 
 
 class HoaAutomaton(NamedTuple):
     """A parsed file."""
 
-    content: str
     letters: Letters
     start: int
     states: list[HoaState]
@@ -109,6 +103,7 @@ class HoaParser:
     def __init__(self, content: str) -> None:
         self.content = content
         self.place = self.end = 0
+        self.line = 1  # where the token in view begins
         self.letters = NO_LETTERS
         self.size: int | None = None
         self.start: int | None = None
@@ -120,13 +115,12 @@ class HoaParser:
     def advance(self) -> None:
         self.kind = "comment"
         while self.kind == "comment":
-            match = TOKEN.match(self.content, self.end)
-            if match is None or match.lastgroup is None:
-                rest = self.content[self.end :].lstrip(" \t\r\n")
-                self.place, self.text = len(self.content) - len(rest), rest[:1]
-                raise self.error("expected a token of the HOA format")
-            self.kind = match.lastgroup
+            match, begin = cast(re.Match[str], TOKEN.match(self.content, self.end)), self.place
+            self.kind = str(match.lastgroup)
             (self.place, self.end), self.text = match.span(self.kind), match[self.kind]
+            self.line += self.content.count("\n", begin, self.place)
+            if self.kind == "wrong":
+                raise self.error("expected a token of the HOA format")
             if self.kind == "comment":
                 depth = 0
                 for sign in COMMENT_SIGN.finditer(self.content, self.place):
@@ -139,11 +133,11 @@ class HoaParser:
         if self.text == "--ABORT--":
             raise self.error("the program that wrote this file aborted it", got=False)
 
-    def error(self, message: str, *, place: int | None = None, got: bool = True) -> FormatError:
-        """Make an error about the token in view, or about an earlier place."""
-        if got and place is None:
+    def error(self, message: str, *, line: int | None = None, got: bool = True) -> FormatError:
+        """Make an error about the token in view, or about an earlier line."""
+        if got and line is None:
             message += f", got {printable(repr(self.text), 40)}" if self.text else ", got the end of the file"
-        return FormatError(message, where=line_of(self.content, self.place if place is None else place))
+        return FormatError(message, where=f"line {line or self.line}")
 
     def skip(self, sign: str) -> bool:
         """Pass by a sign, if it is the token in view."""
@@ -183,13 +177,13 @@ class HoaParser:
         edges = [edge for state in states.values() for edge in state.edges]
         for number in (self.start, *(edge.target for edge in edges)):
             if number not in states:
-                lines = (line_of(self.content, edge.place) for edge in edges if edge.target == number)
+                lines = (f"line {edge.line}" for edge in edges if edge.target == number)
                 raise FormatError(f"state {number} does not exist", where=next(lines, None))
         if self.size not in (None, len(states)):
             raise FormatError(f"must have as many states as 'States:' says, {self.size:,}, got {len(states):,}")
         if max(states) >= len(states):
             raise FormatError(f"states must be numbered from 0 to {len(states) - 1:,}, got {max(states):,}")
-        return HoaAutomaton(self.content, self.letters, self.start, [states[n] for n in range(len(states))])
+        return HoaAutomaton(self.letters, self.start, [states[n] for n in range(len(states))])
 
     # The header.
 
@@ -233,12 +227,12 @@ class HoaParser:
     def propositions(self) -> None:
         if self.letters is not NO_LETTERS or self.aliases:
             raise self.error("'AP:' must be given once, and before 'Alias:'", got=False)
-        place, count = self.place, self.number("the number of propositions")
+        line, count = self.line, self.number("the number of propositions")
         if count > MOST_PROPOSITIONS:
-            raise self.error(f"must have at most {MOST_PROPOSITIONS:,} propositions, got {count:,}", place=place)
+            raise self.error(f"must have at most {MOST_PROPOSITIONS:,} propositions, got {count:,}", line=line)
         names = tuple(self.string(f"the names of {count} propositions") for _ in range(count))
         if len(set(names)) < len(names):
-            raise self.error("propositions must have different names", place=place)
+            raise self.error("propositions must have different names", line=line)
         self.letters = Letters(names)
 
     def alias(self) -> None:
@@ -251,7 +245,7 @@ class HoaParser:
         self.aliases[name] = self.label()
 
     def acceptance(self) -> None:
-        place, sets = self.place, self.number("the number of acceptance sets")
+        line, sets = self.line, self.number("the number of acceptance sets")
         accepting = sets
         if self.text in ("t", "f"):
             self.accepts_all, accepting = self.text == "t", -1
@@ -260,7 +254,7 @@ class HoaParser:
             accepting = self.number("an acceptance set")
             self.require(")")
         if accepting >= sets or self.text in ("&", "|"):
-            raise self.error("acceptance must be that of Büchi, like: Acceptance: 1 Inf(0)", place=place)
+            raise self.error("acceptance must be that of Büchi, like: Acceptance: 1 Inf(0)", line=line)
         self.accepting = accepting
 
     # The body.
@@ -268,33 +262,33 @@ class HoaParser:
     def body(self) -> dict[int, HoaState]:
         states: dict[int, HoaState] = {}
         while self.text == "State:":
-            place = self.place
+            line = self.line
             self.advance()
             label = self.bracketed_label()
             number = self.number("the number of a state")
             if number in states:
-                raise self.error(f"state {number} must be given once", place=place)
+                raise self.error(f"state {number} must be given once", line=line)
             name = self.string("a name") if self.kind == "string" else str(number)
             is_marked = self.marks() or self.accepts_all
-            states[number] = HoaState(name, is_marked, self.edges(label, place), place)
+            states[number] = HoaState(name, is_marked, self.edges(label, line), line)
         return states
 
-    def edges(self, label: int | None, place: int) -> list[Edge]:
+    def edges(self, label: int | None, line: int) -> list[Edge]:
         """Read a state's edges; a state's own label is that of each, and where there are none they go by number."""
         letters = self.letters
         edges: list[Edge] = []
         are_numbered = False
         while self.text == "[" or self.kind == "number":
-            here, edge_label = self.place, self.bracketed_label()
+            here, edge_label = self.line, self.bracketed_label()
             if not edges:
                 are_numbered = edge_label is None and label is None
             if (edge_label is None) != (are_numbered or label is not None):
-                raise self.error("labels must be on a state, on all of its edges or on none", place=here)
+                raise self.error("labels must be on a state, on all of its edges or on none", line=here)
             if edge_label is None:
                 edge_label = letters.numbered(len(edges)) if label is None else label
             edges.append(Edge(edge_label, self.target("where an edge leads to"), self.marks(), here))
         if are_numbered and len(edges) != 2 ** len(letters.propositions):
-            raise self.error("edges without labels must be as many as there are sets of propositions", place=place)
+            raise self.error("edges without labels must be as many as there are sets of propositions", line=line)
         return edges
 
     def target(self, what: str) -> int:
@@ -342,9 +336,9 @@ class HoaParser:
             chosen = self.label(depth + 1)
             self.require(")")
         elif self.kind == "number":
-            place, number = self.place, self.number("a proposition")
+            line, number = self.line, self.number("a proposition")
             if number >= len(letters.propositions):
-                raise self.error(f"proposition {number} does not exist", place=place)
+                raise self.error(f"proposition {number} does not exist", line=line)
             chosen = letters.where(number)
         elif self.text in ("t", "f"):
             chosen = letters.every if self.text == "t" else 0
