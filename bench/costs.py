@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import hocket as hk
-from hocket.machine.formats import hoa, json, text, toml
+from hocket.machine.formats import FORMATS, toml
 from hocket.task.files import task_from
 
 LONGEST = 400  # characters of an input
@@ -89,10 +89,10 @@ READERS: dict[str, tuple[Callable[[str], object], list[str]]] = {
         ["existence(a, 3); response(a, b)", "exactly(a, 2); alternate_succession(a, b); chain_precedence(b, c)"],
     ),
     "task": (lambda content: check(task_from(toml.parse(content))), [TASK, SENTENCES]),
-    "toml": (toml.read, [MACHINE, CALLS]),
-    "json": (json.read, ['{"final": ["u1"], "transitions": {"u0": {"a": "u1"}}}']),
-    "text": (text.read, ["0\n[2]\n(0, 1, 'a', 0)\n(1, 2, 'b', 1)\n"]),
-    "hoa": (hoa.read, [HOA]),
+    "toml": (FORMATS[".toml"].read, [MACHINE, CALLS]),
+    "json": (FORMATS[".json"].read, ['{"final": ["u1"], "transitions": {"u0": {"a": "u1"}}}']),
+    "text": (FORMATS[".txt"].read, ["0\n[2]\n(0, 1, 'a', 0)\n(1, 2, 'b', 1)\n"]),
+    "hoa": (FORMATS[".hoa"].read, [HOA]),
 }
 
 

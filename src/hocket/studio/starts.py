@@ -38,7 +38,7 @@ def start_text(name: str) -> str:
 def imported(content: str, suffix: str) -> str:
     """Write what a file of another format says as TOML, to begin with."""
     if suffix != ".json":
-        return toml.write(FORMATS[suffix].read(content))
+        return FORMATS[".toml"].write(FORMATS[suffix].read(content))
     document = json.parse(content)
     if not isinstance(document, dict):
         raise FormatError("a task or a machine is a table")

@@ -18,9 +18,10 @@ class Format(NamedTuple):
     name: str  # of its module, which is loaded where it is used
     limit: int  # bytes
 
-    def read(self, content: str) -> Design:
+    def read(self, content: str, files: Files | None = None) -> Design:
         """Read a machine and, where the format has room for them, local event sets and control."""
-        design: Design = import_module(f"{__name__}.{self.name}").read(content)
+        module = import_module(f"{__name__}.{self.name}")
+        design: Design = design_from(module.parse(content), files) if module in (json, toml) else module.read(content)
         return design
 
     def write(self, design: Design) -> str:
@@ -61,11 +62,8 @@ def load_design(path: str | Path, document: object = None, files: Files | None =
     content = read_text(path, form.limit) if document is None else ""
     with located(path=path):
         try:
-            if document is None and form.name in ("toml", "json"):
-                document = toml.parse(content) if form.name == "toml" else json.parse(content)
-            if document is None:
-                return form.read(content)
-            return design_from(document, files or files_in(path.parent, path.name))
+            files = files or files_in(path.parent, path.name)
+            return form.read(content, files) if document is None else design_from(document, files)
         except RecursionError:
             raise FormatError("is nested too deeply to be a machine") from None
 

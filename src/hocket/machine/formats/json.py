@@ -7,14 +7,9 @@ from collections.abc import Collection
 
 from hocket.documents import Document
 from hocket.errors import FormatError, tell_parser_error
-from hocket.machine.formats.schema import Design, design_from, design_to
+from hocket.machine.formats.schema import Design, design_to
 
 NESTED = {dict, list}
-
-
-def read(content: str) -> Design:
-    """Read a design."""
-    return design_from(parse(content))
 
 
 def parse(content: str) -> object:

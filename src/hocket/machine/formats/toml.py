@@ -8,7 +8,7 @@ import tomllib
 
 from hocket.documents import Document
 from hocket.errors import FormatError, tell_parser_error
-from hocket.machine.formats.schema import Design, design_from, design_to
+from hocket.machine.formats.schema import Design, design_to
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 DEEPEST_KEY = 32  # parts; the standard library's parser needs time and memory by the square of this
@@ -19,11 +19,6 @@ STRING_OR_COMMENT = re.compile(
     re.DOTALL,
 )  # each reads on from where the last one ended, so that the time is linear
 DEEP_KEY = re.compile(rf"(?:\.[ \t]*+[\w-]++[ \t]*+){{{DEEPEST_KEY},}}")
-
-
-def read(content: str) -> Design:
-    """Read a design."""
-    return design_from(parse(content))
 
 
 def write(design: Design) -> str:
