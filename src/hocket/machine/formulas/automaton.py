@@ -6,7 +6,7 @@ wide as the events that matter to it, however many there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -114,13 +114,6 @@ def make_automaton(move: Ints, accepts: Flags, kind: Kinds, others: int, events:
         still = np.flatnonzero((move == np.arange(len(move), dtype=np.int32)[:, None]).all(axis=0))
         others = int(still[0]) if len(still) else -1
     kind = {event: number for event, number in kind.items() if number != others}
-    used = sorted({*kind.values(), others} - {-1})
-    if len(used) < move.shape[1]:
-        place = {old: new for new, old in enumerate(used)}
-        move = np.ascontiguousarray(move[:, used])
-        kind, others = {event: place[number] for event, number in kind.items()}, place.get(others, -1)
-    if len(kind) == events:
-        others = -1
     return Automaton(move, accepts, kind, others, events)
 
 
@@ -134,8 +127,8 @@ def product(left: Automaton, right: Automaton, accept: Combine, limits: Limits, 
         others = columns.setdefault((left.others, right.others), len(columns))
     left_column, right_column = (np.array(part, np.intp) for part in zip(*columns, strict=True))
     wide = right.states
-    sinks = _sinks(left, right, accept)
-    queue: list[Longs] = [sinks.settle(np.zeros(1, np.int64))]
+    settle = _settling(left, right, accept)
+    queue: list[Longs] = [settle(np.zeros(1, np.int64))]
     moves: list[Longs] = []
     seen = _Seen(left.states * wide)
     seen.fresh(queue[0])
@@ -143,13 +136,9 @@ def product(left: Automaton, right: Automaton, accept: Combine, limits: Limits, 
     for codes in queue:  # grows while it is read
         for code in np.array_split(codes, 1 + len(codes) * len(columns) // AT_ONCE):
             limits.check(what, count, len(columns))
-            ends = (
-                left.move[code // wide][:, left_column].astype(np.int64) * wide
-                + right.move[code % wide][:, right_column]
-            )
-            ends = sinks.settle(ends)
-            moves.append(ends)
-            fresh = seen.fresh(ends.ravel())
+            left_end = left.move[code // wide][:, left_column].astype(np.int64)
+            moves.append(settle(left_end * wide + right.move[code % wide][:, right_column]))
+            fresh = seen.fresh(moves[-1].ravel())
             count += len(fresh)
             if len(fresh):
                 queue.append(fresh)
@@ -159,34 +148,28 @@ def product(left: Automaton, right: Automaton, accept: Combine, limits: Limits, 
     return make_automaton(move, accepts, kind, others, left.events, limits)
 
 
-class _Sinks(NamedTuple):
-    """Pairs that are as good as a single pair, because one side alone decides all that follows."""
+def _settling(left: Automaton, right: Automaton, accept: Combine) -> Callable[[Longs], Longs]:
+    """Make a function that replaces pairs of states by one that is as good, where one side decides all that follows.
 
-    left: Longs  # [states of the left side] the code of the pair that stands for all with this state; -1: none
-    right: Longs  # [states of the right side]
-    wide: int
-
-    def settle(self, codes: Longs) -> Longs:
-        """Replace pairs by those that stand for them."""
-        for by, state in ((self.left, codes // self.wide), (self.right, codes % self.wide)):
-            if (by >= 0).any():
-                code = by[state]
-                codes = np.where(code >= 0, code, codes)
-        return codes
-
-
-def _sinks(left: Automaton, right: Automaton, accept: Combine) -> _Sinks:
-    """Find the states that are never left and that decide what a product accepts, whatever the other side does."""
-    both = np.array([False, True])
-    codes = []
-    for side, order, place in ((left, 1, right.states), (right, -1, 1)):
+    That is so in a state that is never left, if what the product accepts does not depend on the other side.
+    """
+    wide, both = right.states, np.array([False, True])
+    stands_for = []  # [states of the side] the code of the pair that stands for all with this state; -1: none
+    for side, order, place in ((left, 1, wide), (right, -1, 1)):
         code = np.full(side.states, -1, np.int64)
         for state in np.flatnonzero(side.stays.all(axis=1)).tolist():
             verdict = accept(*(np.repeat(side.accepts[state], 2), both)[::order])
             if verdict[0] == verdict[1]:
                 code[state] = state * place
-        codes.append(code)
-    return _Sinks(codes[0], codes[1], right.states)
+        stands_for.append(code)
+
+    def settle(codes: Longs) -> Longs:
+        for code, state in zip(stands_for, (codes // wide, codes % wide), strict=True):
+            if (code >= 0).any():
+                codes = np.where(code[state] >= 0, code[state], codes)
+        return codes
+
+    return settle
 
 
 class _Seen:
@@ -295,16 +278,19 @@ def minimal(move: Ints, accepts: Flags, limits: Limits) -> tuple[Ints, Flags]:
 
 def reachable(move: Ints, start: int, limits: Limits) -> Ints:
     """List the states that can be reached, breadth first."""
-    seen = np.zeros(len(move), np.bool_)
-    seen[start] = True
-    levels = [np.array([start], np.int32)]
-    while len(levels[-1]):
-        limits.check("this formula", len(move))
-        ends = move[levels[-1]].ravel()
-        ends = _distinct(ends[~seen[ends]])
-        seen[ends] = True
-        levels.append(ends)
-    return np.concatenate(levels)
+    first = np.array([start], np.int32)
+    return np.concatenate([*_levels(first, lambda front: move[front].ravel(), len(move), limits)])
+
+
+def _levels(front: Ints, following: Callable[[Ints], Ints], states: int, limits: Limits) -> Iterator[Ints]:
+    """Search breadth first: list the states of each distance, each state once."""
+    seen = np.zeros(states, np.bool_)
+    while len(front):
+        seen[front] = True
+        yield front
+        limits.check("this formula", states)
+        ends = following(front)
+        front = _distinct(ends[~seen[ends]])
 
 
 def _distinct(numbers: Ints) -> Ints:
@@ -366,13 +352,9 @@ def distances(move: Ints, goal: Flags, usable: Flags | None, limits: Limits) -> 
     order = np.argsort(target, kind="stable")
     source = (kept[order] // kinds).astype(np.int32)
     begin = np.concatenate(([0], np.cumsum(np.bincount(target, minlength=states)))).astype(np.int32)
-    distance = np.where(goal, np.int64(0), np.int64(-1))
-    front, level = np.flatnonzero(goal).astype(np.int32), 0
-    while len(front):
-        limits.check("this formula", states)
-        level += 1
-        before = source[ranges(begin[front], begin[front + 1])]
-        before = before[distance[before] < 0]
-        distance[before] = level
-        front = _distinct(before)
+    distance = np.full(states, -1, np.int64)
+    goals = np.flatnonzero(goal).astype(np.int32)
+    levels = _levels(goals, lambda front: source[ranges(begin[front], begin[front + 1])], states, limits)
+    for level, front in enumerate(levels):
+        distance[front] = level
     return distance

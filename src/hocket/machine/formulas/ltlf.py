@@ -116,10 +116,13 @@ MOST_TIMES = 10_000  # that an event may have to happen
 SHORT = 20  # times up to which what is left is short enough to be written, as F(a & X F a)
 
 
+EXPECTED = {"a": "one event", "a, n": "an event and a number", "a, b": "two events"}
+
+
 class Template(NamedTuple):
     """A kind of constraint."""
 
-    arguments: str  # "a", "a, n" or "a, b"; n may be left out and is then 1
+    arguments: str  # one of EXPECTED; n may be left out and is then 1
     formula: str  # its meaning in LTLf
     sentence: str  # and in words
 
@@ -182,17 +185,18 @@ def parse_declare(text: str, formulas: Formulas) -> int:
         raise tokens[0].error(f"expected the name of a DECLARE constraint ({hint})")
     arguments = _arguments(tokens[1:])
     wanted = TEMPLATES[name].arguments
-    if wanted != "a, b":
-        return _counted(text, name, arguments, formulas)
-    if len(arguments) != 2:
-        raise _other_number(text, f"{name} is of two events, as in {name}(a, b)", arguments)
-    first, second = (unquoted(argument.text) for argument in arguments)
-    if first == second:
-        raise arguments[1]._replace(text=second).error(f"{name} is of two different events")
-    for event in (first, second):  # so that they are met in the order in which they stand
+    if not (2 if wanted == "a, b" else 1) <= len(arguments) <= (1 if wanted == "a" else 2):
+        rule = f"{name} is of {EXPECTED[wanted]}, as in {name}({wanted.replace('n', '2')})"
+        raise FormulaError(f"{printable(text)}: {rule}, got {len(arguments)}")
+    if wanted == "a, n":
+        return _counted(name, *arguments, formulas=formulas)
+    events = dict(zip("ab", (unquoted(argument.text) for argument in arguments), strict=False))
+    if len(events) > len({*events.values()}):
+        raise arguments[1]._replace(text=events["b"]).error(f"{name} is of two different events")
+    for event in events.values():  # so that they are met in the order in which they stand
         formulas.name(event)
-    values = {"a": quoted(first), "b": quoted(second)}
-    return parse_ltlf(re.sub(r"\b[ab]\b", lambda match: values[match[0]], TEMPLATES[name].formula), formulas)
+    formula = re.sub(r"\b[ab]\b", lambda match: quoted(events[match[0]]), TEMPLATES[name].formula)
+    return parse_ltlf(formula, formulas)
 
 
 def _arguments(tokens: list[Token]) -> list[Token]:
@@ -214,34 +218,16 @@ def _arguments(tokens: list[Token]) -> list[Token]:
     raise FormulaError("expected ')', got the end")  # pragma: no cover - the last token is the end, and is refused
 
 
-def _other_number(text: str, rule: str, arguments: list[Token]) -> FormulaError:
-    """Say that a constraint has too few or too many arguments."""
-    return FormulaError(f"{printable(text)}: {rule}, got {len(arguments)}")
-
-
-def _counted(text: str, name: str, arguments: list[Token], formulas: Formulas) -> int:
-    """Make a constraint on how often one event happens."""
-    takes_number = TEMPLATES[name].arguments == "a, n"
-    if not 1 <= len(arguments) <= 1 + takes_number:
-        rule = (
-            f"is of an event and a number, as in {name}(a, 2)" if takes_number else f"is of one event, as in {name}(a)"
-        )
-        raise _other_number(text, f"{name} {rule}", arguments)
-    event = formulas.name(unquoted(arguments[0].text))
-    times = 1
-    if len(arguments) == 2:
-        number = arguments[1]
+def _counted(name: str, event_token: Token, number: Token | None = None, *, formulas: Formulas) -> int:
+    """Make a constraint on how often an event happens."""
+    event, times = formulas.name(unquoted(event_token.text)), 1
+    if number is not None:
         if not re.fullmatch(r"[0-9]{1,6}", number.text) or not 1 <= int(number.text) <= MOST_TIMES:
             raise number.error(f"expected a number from 1 to {MOST_TIMES:,}")
         times = int(number.text)
-    make = formulas.make
-    if name == "init":
-        return event
-    if name == "end":
-        return make(Op.EVENTUALLY, make(Op.AND, event, make(Op.NOT, make(Op.NEXT, formulas.true))))
     both = [_at_least(formulas, event, times)] if name in ("existence", "exactly") else []
     if name != "existence":
-        both.append(make(Op.NOT, _at_least(formulas, event, times + (name != "absence"))))
+        both.append(formulas.make(Op.NOT, _at_least(formulas, event, times + (name != "absence"))))
     return formulas.join(Op.AND, both)
 
 

@@ -215,22 +215,18 @@ class _Places:
 
     def repeat(self, node: Expression, begin: int, end: int) -> list[tuple[int, int, int]]:
         (part,) = node.parts
-        laid = []
-        here = begin
-        for _ in range(node.least):
+        laid, here = [], begin
+        for turn in range(node.least if node.most is None else node.most):
+            if turn >= node.least:
+                self.jumps[here].append(end)
             there = self.place()
             laid.append((part, here, there))
             here = there
         if node.most is None:
             again = self.place()
             self.jumps[here].append(again)
-            self.jumps[again].append(end)
-            return [*laid, (part, again, again)]
-        for _ in range(node.most - node.least):
-            there = self.place()
-            self.jumps[here].append(end)
-            laid.append((part, here, there))
-            here = there
+            laid.append((part, again, again))
+            here = again
         self.jumps[here].append(end)
         return laid
 
