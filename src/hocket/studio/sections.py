@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
+from io import StringIO
 from typing import NamedTuple
 
 from hocket.documents import Document
@@ -50,26 +51,23 @@ def keys_of(text: str) -> dict[str, int]:
     """
     lines: dict[str, int] = {}
     table: Path = ()
-    quotes = ""  # that a text of several lines ends with
-    for number, line in enumerate(text.split("\n"), start=1):
-        if quotes:
-            quotes = open_quotes(line, quotes)
-            continue
-        if heading := HEADING.match(line):
-            table = path_of(heading[1])
-            lines.setdefault(".".join(table), number)
-            continue
-        if path := path_of(line):
+    for number, (line, heading, is_inside) in enumerate(_lines(text), start=1):
+        path = () if is_inside or heading is not None else path_of(line)
+        table = table if heading is None else heading
+        if path or heading is not None:
             lines.setdefault(".".join((*table, *path)), number)
-        quotes = open_quotes(line)
     return lines
 
 
-def open_quotes(line: str, quotes: str = "") -> str:
-    """Find which quotes of a text of several lines are open at the end of a line."""
-    for mark in LONG_TEXT.findall(line):
-        quotes = "" if mark == quotes else quotes or mark
-    return quotes
+def _lines(text: str) -> Iterator[tuple[str, Path | None, bool]]:
+    """List the lines of a text, with the table that a heading begins, and whether they are inside of a long text."""
+    quotes = ""  # that a text of several lines ends with
+    for line in StringIO(text, newline="\n"):
+        is_inside = bool(quotes)
+        heading = HEADING.match(line.rstrip("\r\n")) if "[" in line and not is_inside else None
+        for mark in LONG_TEXT.findall(line) if heading is None else ():
+            quotes = "" if mark == quotes else quotes or mark
+        yield line, path_of(heading[1]) if heading else None, is_inside
 
 
 def path_of(line: str) -> Path:
@@ -116,15 +114,11 @@ def split(text: str) -> list[TextSection]:
 def _split(text: str) -> Iterator[TextSection]:
     name: str | None = None
     lines: list[str] = []
-    quotes = ""  # that a text of several lines ends with
-    for line in text.splitlines(keepends=True):
-        heading = HEADING.match(line.rstrip("\r\n")) if not quotes and "[" in line else None
-        if heading and (path := path_of(heading[1])) and path[0] != name:
+    for line, heading, _ in _lines(text):
+        if heading and heading[0] != name:
             yield TextSection(name, "".join(lines))
-            name, lines = path[0], []
+            name, lines = heading[0], []
         lines.append(line)
-        if '"""' in line or "'''" in line:
-            quotes = open_quotes(line, quotes)
     yield TextSection(name, "".join(lines))
 
 

@@ -3,42 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import signature
+from typing import get_type_hints
 
 from hocket.errors import FormatError, known_names
+from hocket.machine.names import check_name
 from hocket.studio.gestures import agents, ground, names
-from hocket.studio.gestures.draft import Draft, Gesture
+from hocket.studio.gestures.draft import Draft
+from hocket.task.grid import MOST_CELLS
 
-GESTURES: Mapping[str, Callable[[Draft, Gesture], None]] = {
-    "paint": ground.paint,
-    "start": ground.start,
-    "gate": ground.gate,
-    "resize": ground.resize,
-    "know": agents.know,
-    "repair": agents.repair,
-    "agent": agents.add_agent,
-    "remove agent": names.remove_agent,
-    "rename agent": names.rename_agent,
-    "rename place": names.rename_place,
-    "condition": agents.condition,
-    "rename event": names.rename_event,
-    "remove event": names.remove_event,
-    "transition": agents.transition,
-    "cut": agents.cut,
-    "rename state": names.rename_state,
-    "remove state": agents.remove_state,
-    "final": agents.final,
-    "initial": agents.initial,
-    "sentence": agents.sentence,
+GESTURES: Mapping[str, Callable[..., None]] = {  # a page calls them as the functions are called, with blanks
+    change.__name__.replace("_", " "): change
+    for change in (
+        *(ground.paint, ground.start, ground.gate, ground.resize, agents.know, agents.repair),
+        *(agents.agent, names.remove_agent, names.rename_agent, names.rename_place),
+        *(agents.condition, names.rename_event, names.remove_event, agents.transition, agents.cut),
+        *(names.rename_state, agents.remove_state, agents.final, agents.initial, agents.sentence),
+    )
 }
 
 
 def apply_gesture(text: str, gesture: object) -> str:
-    """Change a text as a gesture asks for."""
+    """Change a text as a gesture asks for; the function for its kind says which values it has."""
     if not isinstance(gesture, dict) or not isinstance(gesture.get("kind"), str):
         raise FormatError("a gesture is a table with its kind")
     kind = gesture["kind"]
     if kind not in GESTURES:
         raise FormatError(f"gesture {kind!r:.60} does not exist ({known_names(kind, GESTURES)})")
-    draft = Draft(text)
-    GESTURES[kind](draft, Gesture(gesture))
+    draft, change = Draft(text), GESTURES[kind]
+    hints = get_type_hints(change, include_extras=True)
+    values = {
+        key: _read(key, gesture.get(key), hints[key])
+        for key, parameter in [*signature(change).parameters.items()][1:]
+        if parameter.default is parameter.empty or gesture.get(key) not in (None, "")
+    }
+    change(draft, **values)
     return draft.text
+
+
+def _read(key: str, value: object, kind: object) -> object:
+    """Check a value: a flag, a number of rows or columns, a text, or a name that is about to be written."""
+    if kind is object:  # of which the gesture sees to it itself
+        return value
+    if kind is bool:
+        return value is True
+    if kind is int:
+        if type(value) is not int or not 1 <= value <= MOST_CELLS:
+            raise FormatError(f"must be a whole number from 1 to {MOST_CELLS}, got {value!r:.60}", where=key)
+        return value
+    if not isinstance(value, str):
+        raise FormatError(f"must be text, got {value!r:.60}", where=key)
+    return value if kind is str else check_name(value, kind.__metadata__[0]).strip()  # type: ignore[attr-defined]

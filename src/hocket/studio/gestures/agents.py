@@ -6,17 +6,16 @@ from collections.abc import Iterable
 
 from hocket.errors import FormatError
 from hocket.machine.formats.schema import LANGUAGES
-from hocket.studio.gestures.draft import Draft, Gesture, Row, drop_all, inline, put, take
+from hocket.studio.gestures.draft import AgentName, Draft, EventName, Row, StateName, drop_all, inline, put, take
 from hocket.studio.understanding import subject_of
 from hocket.task.editing import set_events
 from hocket.task.grid import WALL
 
 
-def know(draft: Draft, gesture: Gesture) -> None:
+def know(draft: Draft, agent: str, event: str, known: bool) -> None:
     """Put an event into an agent's local event set, or take it out."""
-    agent, event = gesture.text("agent"), gesture.text("event")
     row, key = _known(draft, agent)
-    if gesture.flag("known"):
+    if known:
         _learn(draft, row, key, [event])
     else:
         set_events(row, key, [name for name in row[key] if name != event])
@@ -32,12 +31,11 @@ def _learn(draft: Draft, row: Row, key: str, added: Iterable[str]) -> None:
     set_events(row, key, known)
 
 
-def repair(draft: Draft, gesture: Gesture) -> None:
+def repair(draft: Draft, add: object) -> None:
     """Add events to local event sets, as a repair asks for."""
-    added = gesture.values.get("add")
-    if not isinstance(added, dict) or not all(isinstance(events, list) for events in added.values()):
+    if not isinstance(add, dict) or not all(isinstance(events, list) for events in add.values()):
         raise FormatError("must be a table of lists", where="add")
-    for agent, events in added.items():
+    for agent, events in add.items():
         row, key = _known(draft, str(agent))
         _learn(draft, row, key, map(str, events))
 
@@ -53,24 +51,23 @@ def _known(draft: Draft, agent: str) -> tuple[Row, str]:
     return row, key
 
 
-def add_agent(draft: Draft, gesture: Gesture) -> None:
+def agent(draft: Draft, agent: AgentName) -> None:
     """Add an agent that knows nothing yet, where there is floor."""
     if not draft.has_world or "" not in draft.parts():
         raise FormatError("each agent has its own part of the machine here; add both in the text")
     rows = draft.table("agents")
-    name = gesture.name("agent", "an agent")
-    if name in rows:
-        raise FormatError(f"there is an agent {name!r} already")
+    if agent in rows:
+        raise FormatError(f"there is an agent {agent!r} already")
     lines = str(draft["map"]).strip("\n").split("\n")
     start = next(
         ([row, line.index(letter)] for row, line in enumerate(lines) for letter in line if letter != WALL), [0, 0]
     )
-    put(rows, name, inline({"start": start, "knows": []}))
+    put(rows, agent, inline({"start": start, "knows": []}))
 
 
-def condition(draft: Draft, gesture: Gesture) -> None:
+def condition(draft: Draft, event: str, sentence: str) -> None:
     """Say when an event happens."""
-    put(draft.table("events"), gesture.text("event"), gesture.text("sentence").strip())
+    put(draft.table("events"), event, sentence.strip())
 
 
 def _new_event(draft: Draft, event: str, part: str) -> None:
@@ -97,11 +94,8 @@ def _keep_event(draft: Draft, part: str, event: str) -> None:
 # Machines.
 
 
-def transition(draft: Draft, gesture: Gesture) -> None:
+def transition(draft: Draft, part: str, state: StateName, target: StateName, event: EventName) -> None:
     """Let an event lead from a state to another, which may be new; so may the event be."""
-    part = gesture.text("part")
-    state, target = gesture.name("state", "a state"), gesture.name("target", "a state")
-    event = gesture.name("event", "an event")
     rows = draft.transitions(part)
     if state not in rows:
         put(rows, state, inline({event: target}))
@@ -115,9 +109,8 @@ def transition(draft: Draft, gesture: Gesture) -> None:
         _new_event(draft, event, part)
 
 
-def cut(draft: Draft, gesture: Gesture) -> None:
+def cut(draft: Draft, part: str, state: str, event: str) -> None:
     """Take a transition away; its states stay."""
-    part, state, event = gesture.text("part"), gesture.text("state"), gesture.text("event")
     rows = draft.transitions(part)
     if event not in rows.get(state, {}):
         raise FormatError(f"the text has no transition of {state!r} on {event!r}; it may count, and is changed as text")
@@ -125,9 +118,8 @@ def cut(draft: Draft, gesture: Gesture) -> None:
     _keep_event(draft, part, event)
 
 
-def remove_state(draft: Draft, gesture: Gesture) -> None:
+def remove_state(draft: Draft, part: str, state: str) -> None:
     """Take a state away, and all transitions from it and to it."""
-    part, state = gesture.text("part"), gesture.text("state")
     machine, rows = draft.machine(part), draft.transitions(part)
     if state == (machine.get("initial") or next(iter(rows), "")):
         raise FormatError(f"{state!r} is the initial state; make another one initial first")
@@ -142,25 +134,25 @@ def remove_state(draft: Draft, gesture: Gesture) -> None:
         _keep_event(draft, part, event)
 
 
-def final(draft: Draft, gesture: Gesture) -> None:
+def final(draft: Draft, part: str, state: str, final: bool) -> None:
     """Make a state final, or not."""
-    machine, state = draft.machine(gesture.text("part")), gesture.text("state")
+    machine = draft.machine(part)
     if "final" not in machine:
         put(machine, "final", [])
     drop_all(machine["final"], state)
-    if gesture.flag("final"):
+    if final:
         machine["final"].append(state)
 
 
-def initial(draft: Draft, gesture: Gesture) -> None:
+def initial(draft: Draft, part: str, state: str) -> None:
     """Make a state the initial one."""
-    put(draft.machine(gesture.text("part")), "initial", gesture.text("state"))
+    put(draft.machine(part), "initial", state)
 
 
-def sentence(draft: Draft, gesture: Gesture) -> None:
+def sentence(draft: Draft, sentence: str) -> None:
     """Change the formula or regular expression that a machine is made from."""
     table: Row = draft.table("machine") if draft.has_world else draft
     key = next((language for language in LANGUAGES if language in table), None)
     if key is None or not isinstance(table[key], str):
         raise FormatError("the machine is not made from one sentence; change the text instead")
-    table[key] = gesture.text("sentence")
+    table[key] = sentence

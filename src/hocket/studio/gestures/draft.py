@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import Any
+from typing import Annotated, Any
 
 import tomlkit
 from tomlkit.container import Container, OutOfOrderTableProxy
@@ -13,43 +13,14 @@ from tomlkit.toml_document import TOMLDocument
 
 from hocket.errors import FormatError
 from hocket.machine.formats.schema import LANGUAGES
-from hocket.machine.names import check_name
 from hocket.studio.sections import TextSection, parse, split
 
 Row = MutableMapping[str, Any]
-
-
-class Gesture:
-    """What the page asks for; every value is checked when it is read."""
-
-    def __init__(self, values: Mapping[str, object]) -> None:
-        self.values = values
-
-    def text(self, key: str) -> str:
-        """Read a text."""
-        value = self.values.get(key)
-        if not isinstance(value, str):
-            raise FormatError(f"must be text, got {value!r:.60}", where=key)
-        return value
-
-    def name(self, key: str, what: str) -> str:
-        """Read a name that is about to be written."""
-        return check_name(self.text(key), what).strip()
-
-    def number(self, key: str, least: int, most: int) -> int:
-        """Read a whole number."""
-        value = self.values.get(key)
-        if type(value) is not int or not least <= value <= most:
-            raise FormatError(f"must be a whole number from {least} to {most}, got {value!r:.60}", where=key)
-        return value
-
-    def flag(self, key: str) -> bool:
-        """Read whether something is so."""
-        return self.values.get(key) is True
-
-    def has(self, key: str) -> bool:
-        """Say whether there is a value."""
-        return self.values.get(key) not in (None, "")
+# Names that are about to be written, and what they are called in messages.
+AgentName = Annotated[str, "an agent"]
+EventName = Annotated[str, "an event"]
+PlaceName = Annotated[str, "a place"]
+StateName = Annotated[str, "a state"]
 
 
 class Draft(MutableMapping[str, Any]):

@@ -7,7 +7,8 @@ from string import ascii_letters, digits
 from typing import Any, NamedTuple
 
 from hocket.errors import FormatError
-from hocket.studio.gestures.draft import Draft, Gesture, inline, long_text, put
+from hocket.machine.names import check_name
+from hocket.studio.gestures.draft import Draft, PlaceName, inline, long_text, put
 from hocket.task.grid import CORNER, FLOOR, MOST_CELLS, WALL
 
 Cell = tuple[int, int]  # row and column
@@ -84,8 +85,7 @@ class MapText(NamedTuple):
         self.rows[row][column] = letter
 
 
-def _cells(gesture: Gesture, board: MapText) -> Iterator[Cell]:
-    cells = gesture.values.get("cells")
+def _checked(cells: object, board: MapText) -> Iterator[Cell]:
     if not isinstance(cells, list) or len(cells) > MOST_CELLS:
         raise FormatError(f"must be a list of cells, got {cells!r:.60}", where="cells")
     for cell in cells:
@@ -97,14 +97,14 @@ def _cells(gesture: Gesture, board: MapText) -> Iterator[Cell]:
         yield row, column
 
 
-def paint(draft: Draft, gesture: Gesture) -> None:
+def paint(draft: Draft, brush: str, cells: object, place: str = "") -> None:
     """Paint cells as walls, as floor, or as a place, which may be new."""
-    board, brush = MapText.of(draft), gesture.text("brush")
-    cells = list(_cells(gesture, board))
+    board = MapText.of(draft)
+    painted = list(_checked(cells, board))
     if brush == "place":
-        _paint_place(board, gesture.name("place", "a place"), cells)
+        _paint_place(board, check_name(place, "a place").strip(), painted)
     elif brush in ("wall", "floor"):
-        for cell in cells:
+        for cell in painted:
             board.clear(cell, WALL if brush == "wall" else FLOOR)
             for place in draft.get("places", {}):  # by coordinates, each of which keeps its last cell
                 coordinates = _as_list(draft, place)
@@ -143,46 +143,44 @@ def _as_list(draft: Draft, place: str) -> MutableSequence[object]:
     return cells
 
 
-def start(draft: Draft, gesture: Gesture) -> None:
+def start(draft: Draft, agent: str, cells: object) -> None:
     """Let an agent start elsewhere: its letter moves where it can, or else the start is given by coordinates."""
-    board, name = MapText.of(draft), gesture.text("agent")
-    agent = draft.agent(name)
-    cells = list(_cells(gesture, board))
-    if not cells:
-        raise FormatError(f"{name} needs a cell to start in")
-    row, column = cells[0]
+    board, settings = MapText.of(draft), draft.agent(agent)
+    begin = next(_checked(cells, board), None)
+    if begin is None:
+        raise FormatError(f"{agent} needs a cell to start in")
+    row, column = begin
     if board.rows[row][column] == WALL:
-        raise FormatError(f"{name} cannot start in a wall")
-    letter = agent.get("start")
+        raise FormatError(f"{agent} cannot start in a wall")
+    letter = settings.get("start")
     where = [
         (r, c)
         for r, line in enumerate(board.rows)
         for c, other in enumerate(line)
         if isinstance(letter, str) and other == letter
     ]
-    alone = len(where) == 1 and board.starters(str(letter)) == [name]
+    alone = len(where) == 1 and board.starters(str(letter)) == [agent]
     if alone and board.rows[row][column] == FLOOR:
         board.rows[where[0][0]][where[0][1]] = FLOOR
         board.rows[row][column] = str(letter)
     else:
-        agent["start"] = [row, column]
+        settings["start"] = [row, column]
         if alone and not board.names(str(letter)):
             board.rows[where[0][0]][where[0][1]] = FLOOR
     board.write()
 
 
-def gate(draft: Draft, gesture: Gesture) -> None:
+def gate(draft: Draft, place: PlaceName, agent: str, open: str = "", close: str = "", cells: object = None) -> None:
     """Close a place to an agent until an event opens it, or from one that closes it on, or open it for good.
 
     The cells, if there are any, become the place.
     """
-    place, agent = gesture.name("place", "a place"), gesture.text("agent")
-    if gesture.values.get("cells"):
+    if cells:
         board = MapText.of(draft)
-        _paint_place(board, place, list(_cells(gesture, board)))
+        _paint_place(board, place, list(_checked(cells, board)))
         board.write()
     gates = draft.table("gates")
-    events = {key: gesture.text(key) for key in ("open", "close") if gesture.has(key)}
+    events = {key: event for key, event in (("open", open), ("close", close)) if event}
     if events:
         draft.agent(agent)  # or says why it cannot be changed here
         row = gates.get(place)
@@ -211,12 +209,10 @@ def _gate(before: Any, events: Mapping[str, str]) -> Any:  # noqa: ANN401
     return events["open"] if {*events} == {"open"} else inline(events)
 
 
-def resize(draft: Draft, gesture: Gesture) -> None:
+def resize(draft: Draft, rows: int, columns: int, corner: str = CORNERS[0]) -> None:
     """Give the map another number of rows and columns; it grows or shrinks at a corner, and all else stays in place."""
-    rows, columns = gesture.number("rows", 1, MOST_CELLS), gesture.number("columns", 1, MOST_CELLS)
     if rows * columns > MOST_CELLS:
         raise FormatError(f"a map has at most {MOST_CELLS:,} cells, got {rows} x {columns}")
-    corner = gesture.text("corner") if gesture.has("corner") else CORNERS[0]
     if corner not in CORNERS:
         raise FormatError(f"a map grows at its {' or '.join(CORNERS)}, got {corner!r:.60}")
     board = MapText.of(draft)

@@ -6,7 +6,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import Any
 
 from hocket.errors import FormatError
-from hocket.studio.gestures.draft import Draft, Gesture, Row, drop_all, put, rename_key, replace_all, take, targets_of
+from hocket.studio.gestures.draft import (
+    AgentName,
+    Draft,
+    EventName,
+    PlaceName,
+    Row,
+    StateName,
+    drop_all,
+    put,
+    rename_key,
+    replace_all,
+    take,
+    targets_of,
+)
 from hocket.studio.gestures.ground import MapText
 from hocket.studio.understanding import subject_of
 from hocket.task.conditions import Named, parse_option, rename_in_conditions, write_conditions
@@ -80,25 +93,20 @@ def _change_options(draft: Draft, change: Callable[[str], str]) -> None:
 # Events.
 
 
-def rename_event(draft: Draft, gesture: Gesture) -> None:
+def rename_event(draft: Draft, event: str, name: EventName) -> None:
     """Call an event something else wherever it stands."""
-    old, new = gesture.text("event"), gesture.name("name", "an event")
-    if old == new:
+    if event == name:
         return
     draft.require_written()
-    if any(new in row for _, _, row in draft.rows()):
-        raise FormatError(f"there is an event {new!r} already")
-    _rename(draft, "event", old, new)
-    before, after = f" after {old}", f" after {new}"
+    if any(name in row for _, _, row in draft.rows()):
+        raise FormatError(f"there is an event {name!r} already")
+    _rename(draft, "event", event, name)
+    before, after = f" after {event}", f" after {name}"
     _change_options(draft, lambda said: said.removesuffix(before) + (after if said.endswith(before) else ""))
 
 
-def remove_event(draft: Draft, gesture: Gesture) -> None:
+def remove_event(draft: Draft, event: str) -> None:
     """Take an event out of the text wherever it stands; a gate that nothing else opens or closes goes with it."""
-    _remove_event(draft, gesture.text("event"))
-
-
-def _remove_event(draft: Draft, event: str) -> None:
     draft.require_written()
     for table, state, _ in [*draft.rows()]:
         take(table["transitions"], state, event)
@@ -109,73 +117,70 @@ def _remove_event(draft: Draft, event: str) -> None:
 # Agents.
 
 
-def rename_agent(draft: Draft, gesture: Gesture) -> None:
+def rename_agent(draft: Draft, agent: str, name: AgentName) -> None:
     """Call an agent something else."""
-    old, new = gesture.text("agent"), gesture.name("name", "an agent")
     if draft.has_world:
-        draft.agent(old)  # or says why it cannot be changed here
-    _check(old, new, draft.table("agents" if draft.has_world else "knows"), "agent")
+        draft.agent(agent)  # or says why it cannot be changed here
+    _check(agent, name, draft.table("agents" if draft.has_world else "knows"), "agent")
     if draft.has_world:
-        _rename_sentences(draft, "agent", old, new)
-    _rename(draft, "agent", old, new)
+        _rename_sentences(draft, "agent", agent, name)
+    _rename(draft, "agent", agent, name)
 
 
-def remove_agent(draft: Draft, gesture: Gesture) -> None:
+def remove_agent(draft: Draft, agent: str) -> None:
     """Take an agent out of the text, with its gates, its part of the machine, and the events that it alone controls."""
-    name = gesture.text("agent")
     rows = draft.table("agents" if draft.has_world else "knows")
     if draft.has_world:
-        draft.agent(name)  # or says why it cannot be changed here
-    if name not in rows or len(rows) == 1:
-        raise FormatError(f"{name} is the only agent" if name in rows else f"the text has no agent {name!r:.60}")
+        draft.agent(agent)  # or says why it cannot be changed here
+    if agent not in rows or len(rows) == 1:
+        raise FormatError(f"{agent} is the only agent" if agent in rows else f"the text has no agent {agent!r:.60}")
     task = subject_of(draft.text)
     for event, conditions in task.events.items() if isinstance(task, Task) else ():
-        others = {agent: condition for agent, condition in conditions.items() if agent != name}
-        if name in conditions and others:
+        others = {name: condition for name, condition in conditions.items() if name != agent}
+        if agent in conditions and others:
             put(draft.table("events"), event, write_conditions(others))
-        elif name in conditions:
-            _remove_event(draft, event)
+        elif agent in conditions:
+            remove_event(draft, event)
     if draft.has_world:
-        board, letter = MapText.of(draft), str(rows[name].get("start"))
-        if board.starters(letter) == [name] and not board.names(letter):
+        board, letter = MapText.of(draft), str(rows[agent].get("start"))
+        if board.starters(letter) == [agent] and not board.names(letter):
             board.rows[:] = [[FLOOR if each == letter else each for each in row] for row in board.rows]
             board.write()
-    _drop(draft, "agent", name)
+    _drop(draft, "agent", agent)
 
 
 # Places and states.
 
 
-def rename_place(draft: Draft, gesture: Gesture) -> None:
+def rename_place(draft: Draft, place: str, name: PlaceName) -> None:
     """Call a place something else."""
-    old, new = gesture.text("place"), gesture.name("name", "a place")
-    _check(old, new, _places(draft), "place")
-    _rename_sentences(draft, "place", old, new)  # as long as they can be read
-    _rename(draft, "place", old, new)
-    places = {*_places(draft), old}
+    _check(place, name, _places(draft), "place")
+    _rename_sentences(draft, "place", place, name)  # as long as they can be read
+    _rename(draft, "place", place, name)
+    places = {*_places(draft), place}
     for row in draft.get("agents", {}).values():
-        if row.get("start") == old and (len(old) > 1 or old not in str(draft["map"])):  # and is no letter of the map
-            row["start"] = new
+        if row.get("start") == place and (len(place) > 1 or place not in str(draft["map"])):  # no letter of the map
+            row["start"] = name
         options = row.get("options", [])
         for index, option in enumerate(options):
             memory = row.get("memory", draft.get("memory", []))
-            if parse_option(option, places, memory)[0] == old:
-                options[index] = new + option.strip()[len(old) :]
+            if parse_option(option, places, memory)[0] == place:
+                options[index] = name + option.strip()[len(place) :]
 
 
-def rename_state(draft: Draft, gesture: Gesture) -> None:
+def rename_state(draft: Draft, part: str, state: str, name: StateName) -> None:
     """Call a state something else wherever it stands."""
-    part, old, new = gesture.text("part"), gesture.text("state"), gesture.name("name", "a state")
     machine, rows = draft.machine(part), draft.transitions(part)
-    if old == new:
+    states = {*rows} | targets_of(rows)
+    if state == name:
         return
-    if new in rows or new in targets_of(rows):
-        raise FormatError(f"there is a state {new!r} already")
-    if old not in rows and old not in targets_of(rows):
-        raise FormatError(f"the text has no state {old!r}; it may be a copy that a transition counts with")
-    _rename(machine, "state", old, new)
-    if machine.get("initial") == old:
-        machine["initial"] = new
+    if name in states:
+        raise FormatError(f"there is a state {name!r} already")
+    if state not in states:
+        raise FormatError(f"the text has no state {state!r}; it may be a copy that a transition counts with")
+    _rename(machine, "state", state, name)
+    if machine.get("initial") == state:
+        machine["initial"] = name
 
 
 # Sentences.
