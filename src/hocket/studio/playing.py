@@ -17,9 +17,8 @@ from hocket.learn.catalogue import LEARNERS, references
 from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import reference_teammates, trained_teammates
 from hocket.learn.settings import DEFAULT_LEARNER, describe_settings
-from hocket.machine.formats.schema import Design
 from hocket.studio.pictures import Data
-from hocket.studio.understanding import subject_in
+from hocket.studio.understanding import closed_areas, number_in, task_in
 from hocket.study.policies import load_policies
 from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.grid import ACTIONS
@@ -65,7 +64,6 @@ class StudioGame:
     def state(self) -> Data:
         """Tell the page where everybody is, in which states, who waits for whom, and what has happened."""
         episode = self.episode
-        closed = self.scene.closed(Moment(episode.cells, episode.states))
         return {
             "time": episode.time,
             "cells": [episode.cells[name] for name in self.task.agents],
@@ -73,7 +71,7 @@ class StudioGame:
             "finished": episode.finished,
             "team": episode.team_state_name,
             "waiting": {name: [event, *others] for name, (event, others) in episode.waiting.items()},
-            "closed": [number for number, area in enumerate(self.scene.areas) if area in closed],
+            "closed": closed_areas(self.scene, Moment(episode.cells, episode.states)),
             "events": [list(event) for event in self.events],
             "outcome": self.outcome,
             "sound": self.is_sound,
@@ -85,22 +83,18 @@ _last: list[StudioGame] = []  # the game that was played last; more are not kept
 
 def play(job: Mapping[str, object]) -> Data:
     """Play a game up to where it is: from where it was, if it only has gone on."""
-    subject = subject_in(job)
-    if isinstance(subject, Design):
-        raise SettingsError("this text is a machine; to play, it has to be a task with a map, agents and events")
-    given, moves, seed = job.get("mates"), _moves(job, subject), job.get("seed", 0)
+    task = task_in(job, "play")
+    given, moves, seed = job.get("mates"), _moves(job, task), number_in({"seed": 0, **job}, "seed", 0, MOST_SEEDS)
     kinds = (ME, RANDOM, TRAINED, *references())
-    mates = {name: str(given.get(name, RANDOM) if isinstance(given, dict) else RANDOM) for name in subject.agents}
+    mates = {name: str(given.get(name, RANDOM) if isinstance(given, dict) else RANDOM) for name in task.agents}
     for kind in mates.values():
         if kind not in kinds:
             raise SettingsError(f"an agent cannot be {kind!r:.40} ({known_names(kind, kinds)})")
-    if type(seed) is not int or not 0 <= seed < MOST_SEEDS:
-        raise SettingsError(f"a seed must be a whole number from 0 to {MOST_SEEDS:,}, got {seed!r:.60}")
     policies = Path(str(job["policies"])) if job.get("policies") else None
     key = json.dumps([job["text"], sorted(mates.items()), seed, str(policies)])
     game = _last[0] if _last and _last[0].key == key else None
     if game is None or game.moves != list(moves[: len(game.moves)]):
-        game = StudioGame(key, subject, mates, seed, policies)
+        game = StudioGame(key, task, mates, seed, policies)
         _last[:] = [game]
     for move in moves[len(game.moves) :]:
         if game.outcome is None:

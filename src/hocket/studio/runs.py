@@ -17,7 +17,7 @@ from hocket.files import MEGABYTE
 from hocket.runtime.protocol import Participant
 from hocket.runtime.recording import TeamRecording, read_recording
 from hocket.studio.pictures import Data
-from hocket.studio.understanding import COLOR_NUMBERS
+from hocket.studio.understanding import COLOR_NUMBERS, closed_areas
 
 RUN_FILE = "run.json"
 DEEPEST = 3  # folders below that of the studio in which a run is looked for
@@ -81,7 +81,7 @@ def _told(recording: TeamRecording, known: object) -> Data:
                 raise ValueError(frame.cell)
             cells[frame.name] = frame.cell
     agents = [_agent(recording, name) | {"steps": steps[name], "kills": kills[name]} for name in task.agents]
-    closed = scene.closed(Moment(cells, {str(agent["name"]): str(agent["state"]) for agent in agents}))
+    moment = Moment(cells, {str(agent["name"]): str(agent["state"]) for agent in agents})
     decided = [frame for frame in frames if frame.kind == "decide" and frame.event is not None]
     lasted = max((frame.time for frame in frames), default=0.0)
     key = f"{recording.settings.run} {task.digest}"
@@ -101,7 +101,7 @@ def _told(recording: TeamRecording, known: object) -> Data:
         "complete": all(agent["final"] for agent in agents),
         "alive": any(agent["alive"] for agent in agents),
         "cells": [cells[name] for name in task.agents],
-        "closed": [number for number, area in enumerate(scene.areas) if area in closed],
+        "closed": closed_areas(scene, moment),
         "agents": agents,
         "happened": len(decided),
         "events": [[_tenths(frame.time), frame.event, frame.name] for frame in decided[-MOST_EVENTS:]],

@@ -11,7 +11,7 @@ from hocket.draw.map_svg import map_svg
 from hocket.draw.palette import LINE_COLORS, agent_colors, choose_styles
 from hocket.draw.scene import Moment, Scene
 from hocket.draw.task_scene import scene_of
-from hocket.errors import HocketError, InfeasibleError, cut_names, printable
+from hocket.errors import HocketError, InfeasibleError, SettingsError, cut_names, printable
 from hocket.machine.assignment import EFFORT_FOR_A_HINT, Assignment, repair
 from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.counterexample import describe_failure, describe_merging
@@ -56,6 +56,22 @@ def subject_of(text: str, folder: Path | None = None) -> Task | Design:
 def subject_in(request: Mapping[str, object]) -> Task | Design:
     """Read the text of a request."""
     return subject_of(str(request["text"]), folder_of(request))
+
+
+def task_in(request: Mapping[str, object], purpose: str) -> Task:
+    """Read the task that a request is about; for such a purpose, a machine alone is not enough."""
+    subject = subject_in(request)
+    if isinstance(subject, Task):
+        return subject
+    raise SettingsError(f"this text is a machine; to {purpose}, it has to be a task with a map, agents and events")
+
+
+def number_in(request: Mapping[str, object], key: str, least: int, most: int) -> int:
+    """Read a whole number of a request."""
+    value = request.get(key)
+    if type(value) is not int or not least <= value <= most:
+        raise SettingsError(f"{key} must be a whole number from {least} to {most:,}, got {value!r:.60}")
+    return value
 
 
 def folder_of(request: Mapping[str, object]) -> Path | None:
@@ -228,11 +244,16 @@ def _walk(task: Task, stall: Stall) -> Data:
     steps = []
     for cells, states, events in stall.steps[-MOST_SHOWN:]:
         by_agent = dict(zip(agents, states, strict=True))
-        closed = scene.closed(Moment(dict(zip(agents, cells, strict=True)), by_agent))
-        numbers = [number for number, area in enumerate(scene.areas) if area in closed]
-        steps.append({"cells": cells, "states": by_agent, "events": events, "closed": numbers})
+        closed = closed_areas(scene, Moment(dict(zip(agents, cells, strict=True)), by_agent))
+        steps.append({"cells": cells, "states": by_agent, "events": events, "closed": closed})
     waits = [wait.describe(agent) for agent, wait in stall.waiting.items()]
     return {"steps": steps, "first": len(stall.steps) - len(steps), "waits": waits}
+
+
+def closed_areas(scene: Scene, moment: Moment) -> list[int]:
+    """List the numbers of the areas that are closed to somebody."""
+    closed = scene.closed(moment)
+    return [number for number, area in enumerate(scene.areas) if area in closed]
 
 
 def _states(machine: RewardMachine, trace: Sequence[str]) -> list[str]:
