@@ -6,15 +6,14 @@ import hashlib
 import hmac
 import os
 import secrets
-import stat
 from pathlib import Path
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hocket.errors import HocketError
-from hocket.files import LONG_AGO, UNFINISHED, remove_unfinished, user_folder
+from hocket.files import LONG_AGO, UNFINISHED, open_regular, remove_unfinished, user_folder
 
 SECRET = 32  # bytes
 PROVE = "/api/prove"  # what a page asks before it shows its key
@@ -57,13 +56,10 @@ class AccessGuard:
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 policy = REPORT_POLICY if scope["path"].startswith("/report/") else POLICY
-                more = {**ALWAYS, "Content-Security-Policy": policy}
+                answer = MutableHeaders(scope=message)
+                answer.update({**ALWAYS, "Content-Security-Policy": policy})
                 if NONCE_HEADER in headers:
-                    more[PROOF_HEADER] = self.session.sign(f"answer {headers[NONCE_HEADER][:LONGEST_NONCE]}")
-                message["headers"] = [
-                    *message["headers"],
-                    *((name.lower().encode(), value.encode()) for name, value in more.items()),
-                ]
+                    answer[PROOF_HEADER] = self.session.sign(f"answer {headers[NONCE_HEADER][:LONGEST_NONCE]}")
             await send(message)
 
         respond = self.app if reason is None else PlainTextResponse(reason, 403)
@@ -130,14 +126,12 @@ def _user_secret() -> bytes:
 def _read_secret(path: Path) -> bytes | None:
     """Read the secret; None where there is none, or only a piece of one, or others may have read it."""
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    except OSError:
+        with open_regular(path, getattr(os, "O_NOFOLLOW", 0)) as file:
+            about, secret = os.fstat(file.fileno()), file.read(SECRET)
+    except HocketError:
         return None
-    with os.fdopen(handle, "rb") as file:
-        about = os.fstat(handle)
-        is_ours = os.name != "posix" or (about.st_uid == os.geteuid() and not about.st_mode & 0o077)
-        secret = file.read(SECRET) if stat.S_ISREG(about.st_mode) and is_ours else b""
-    return secret if len(secret) == SECRET else None
+    is_ours = os.name != "posix" or (about.st_uid == os.geteuid() and not about.st_mode & 0o077)
+    return secret if is_ours and len(secret) == SECRET else None
 
 
 def _write_secret(path: Path) -> bytes:

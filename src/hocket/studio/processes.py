@@ -60,28 +60,21 @@ class Worker:
     async def ask(self, job: Mapping[str, object]) -> Data:
         """Have a job done; one that takes too long ends the process, and the next job has a new one."""
         async with self.turn:
-            process = None
+            process, line, is_late = None, b"", False
             try:
                 process = await self._ready()
                 line = await asyncio.wait_for(_line_of(process, {**job, "seconds": self.limit}), PATIENCE * self.limit)
-            except TimeoutError:
-                await self.close()
-                raise self._late() from None
-            except (BrokenPipeError, ConnectionResetError):
-                line = b""
-            except BaseException:
-                await self.close()  # or its answer would be taken for that to the next job
-                raise
-            if not line:
-                await self.close()
-                if process is not None and process.returncode == -getattr(signal, "SIGPROF", 0):
-                    raise self._late()
-                raise CutOffError("has crashed; it may have needed too much memory")
+            except (BrokenPipeError, ConnectionResetError, TimeoutError) as error:
+                is_late = isinstance(error, TimeoutError)
+            finally:
+                if not line:
+                    await self.close()  # or its answer would be taken for that to the next job
+        if is_late or (not line and process is not None and process.returncode == -getattr(signal, "SIGPROF", 0)):
+            raise CutOffError(f"was stopped after {self.limit:g} seconds; the task may be too large to be checked here")
+        if not line:
+            raise CutOffError("has crashed; it may have needed too much memory")
         answer: Data = json.loads(line)
         return answer
-
-    def _late(self) -> CutOffError:
-        return CutOffError(f"was stopped after {self.limit:g} seconds; the task may be too large to be checked here")
 
     async def _ready(self) -> Process:
         """Have a process that has loaded all it needs, which on a busy machine takes long and is no job's fault."""
@@ -161,7 +154,7 @@ class Trainings:
     def __init__(self) -> None:
         self.all: dict[str, TrainingProcess] = {}
         self.folder: tempfile.TemporaryDirectory[str] | None = None  # of all runs; made when it is needed
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.listening: list[asyncio.Task[None]] = []
 
     async def start(self, job: Mapping[str, object]) -> str:
         """Start a training in place of the last one, and give it a name that nobody can guess."""
@@ -173,9 +166,7 @@ class Trainings:
         training = TrainingProcess(await start("trainer"), folder)
         self.all[name] = training
         await send(training.process, {**job, "out": str(folder)})
-        listening = asyncio.create_task(training.listen())
-        self.tasks.add(listening)
-        listening.add_done_callback(self.tasks.discard)
+        self.listening.append(asyncio.create_task(training.listen()))
         return name
 
     def find(self, name: object) -> TrainingProcess:
@@ -202,13 +193,11 @@ class Trainings:
     async def close(self) -> None:
         """End running trainings; their runs are kept."""
         for training in self.all.values():
-            if not training.is_over:
-                with suppress(ProcessLookupError):
-                    training.process.kill()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+            with suppress(ProcessLookupError):
+                training.process.kill()
+        await asyncio.gather(*self.listening, return_exceptions=True)
         for training in self.all.values():
-            if training.process.returncode is None:
-                await end(training.process)
+            await end(training.process)
 
     async def forget(self) -> None:
         """End running trainings, and delete all runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from hocket.documents import Document
 from hocket.draw.map_svg import map_svg
@@ -144,7 +145,7 @@ def _algebra(decomposition: Decomposition, wait: bool) -> Data:
     """
     machine, example, story, interesting = decomposition.machine, decomposition.counterexample, None, list[str]()
     if example is not None:
-        team = _team_states(machine, example.trace)
+        team = _states(machine, example.trace)
         interesting = [*dict.fromkeys([*team, *(confusion.merged_with for confusion in example.confusions)])]
         story = {
             **example.as_json(),
@@ -256,22 +257,12 @@ def closed_areas(scene: Scene, moment: Moment) -> list[int]:
     return [number for number, area in enumerate(scene.areas) if area in closed]
 
 
-def _states(machine: RewardMachine, trace: Sequence[str]) -> list[str]:
+def _states(machine: RewardMachine | Composition, trace: Sequence[str]) -> list[str]:
     """List where a machine is before a trace and after each of its events; what it does not know leaves it there."""
-    states = [machine.initial]
+    states: list[Any] = [machine.initial]
     for event in trace:
-        states.append(machine.transitions.get((states[-1], event), states[-1]))
-    return states
-
-
-def _team_states(machine: RewardMachine | Composition, trace: Sequence[str]) -> list[str]:
-    if isinstance(machine, RewardMachine):
-        return _states(machine, trace)
-    state, states = machine.initial, [SEPARATOR.join(machine.initial)]
-    for event in trace:
-        state = machine.step(state, event) or state
-        states.append(SEPARATOR.join(state))
-    return states
+        states.append(machine.step(states[-1], event) or states[-1])
+    return [state if isinstance(state, str) else SEPARATOR.join(state) for state in states]
 
 
 # Repairs.
