@@ -15,7 +15,7 @@ from hocket.learn.optimal.block import solve
 from hocket.learn.reference import TableWorld
 from hocket.learn.sweep import SweepSettings
 from hocket.learn.sweep.block import LAST_RESORT, SweepBlock
-from hocket.learn.sweep.planning import flat_values, open_moves, optimistic_values, pessimistic_values
+from hocket.learn.sweep.planning import machine_bounds, open_moves, optimistic_values
 from hocket.learn.sweep.queue import Queue, dequeue, enqueue, make_queues
 from hocket.learn.sweep.reference import SweepAgent
 from hocket.learn.training import train
@@ -74,7 +74,7 @@ def make_agent(task: hk.Task, name: str, settings: SweepSettings, seed: int) -> 
     world.outcomes = TableWorld(table).outcomes  # in the order in which the kernel adds them
     bounds = optimistic_values(table, settings.discount, open_moves(tables.cells, tables.columns, torus=False))
     if settings.prior == "flat":
-        flat = flat_values(table, settings.discount)
+        flat = machine_bounds(table, settings.discount, np.max)
         bounds = (np.tile(flat, (tables.cells, 1)), np.tile(flat, (len(table.kind), 1)))
     return SweepAgent(world, settings, seed, *(bound.tolist() for bound in bounds))
 
@@ -199,8 +199,8 @@ def test_what_is_hoped_for_and_what_is_feared_enclose_the_optimal_values():
     for table, columns in tables_of_random_tasks():
         value = solve(table, 0.9, 1e-10).max(axis=1)  # [cells, states]
         hope, _ = optimistic_values(table, 0.9, open_moves(table.cells, columns, torus=False))
-        assert (value <= hope + 1e-6).all() and (value >= pessimistic_values(table, 0.9) - 1e-6).all()
-        assert (hope <= flat_values(table, 0.9) + 1e-6).all()
+        assert (value <= hope + 1e-6).all() and (value >= machine_bounds(table, 0.9, np.min) - 1e-6).all()
+        assert (hope <= machine_bounds(table, 0.9, np.max) + 1e-6).all()
         tight += int(np.isclose(hope, value).mean() > 0.3)
     assert tight > len(RANDOM) // 2
 

@@ -16,10 +16,10 @@ import numpy as np
 from hocket.arguments import whole
 from hocket.graphs import flood
 from hocket.learn.moves import list_moves
-from hocket.learn.world import Ints, WorldModel, number_kept
+from hocket.learn.world import CommonTries, Ints, WorldModel
 from hocket.random import TRAINING, slip_draw, stream_key, threshold
 from hocket.task.catalogue import as_task
-from hocket.task.grid import ACTIONS, OUTCOMES, Numbers, slip_outcome
+from hocket.task.grid import ACTIONS, Numbers, slip_outcome
 from hocket.task.task import Task
 
 TRIES = 4  # of each move: one that slips now and then is known after a few
@@ -48,14 +48,17 @@ def survey(task: Task | str | Path, tries: int = TRIES, *, seed: int = 0) -> Sur
     """
     task, tries = as_task(task), whole(tries, "tries", 1)
     starts = [cell for agent in task.agents.values() for cell in agent.starts]
-    grounds = [_Ground(task, closed) for closed in _closings(task)]
-    known, steps = _Tries(grounds), 0
-    fewest = tries * len(
-        np.unique(np.concatenate([ground.number[ground.reached(starts)].ravel() for ground in grounds]))
-    )
+    ends = [task.grid.outcomes(closed) for closed in _closings(task)]  # [S, A, K]
+    known, slip_limit, steps = CommonTries([list_moves(end[None]) for end in ends], 1), threshold(task.slip), 0
+    grounds = [
+        _Ground(end, place.reshape(end.shape[:2]), known.tries[0], slip_limit)
+        for end, place in zip(ends, known.place, strict=True)
+    ]
+    moves = [ground.place[ground.reached(starts)] for ground in grounds]
+    fewest = tries * len(np.unique(np.concatenate([place.ravel() for place in moves])))
     for number, ground in enumerate(grounds):
         walkers = deque(
-            _Walker(ground, known, tries, start, stream_key(TRAINING, seed, agent, number))
+            _Walker(ground, tries, start, stream_key(TRAINING, seed, agent, number))
             for agent, start in enumerate(starts)
         )
         while walkers and steps < PATIENCE * fewest:
@@ -63,8 +66,8 @@ def survey(task: Task | str | Path, tries: int = TRIES, *, seed: int = 0) -> Sur
             if walker.step():
                 steps += 1
                 walkers.append(walker)
-    is_complete = all((known.of(ground)[ground.reached(starts)] >= tries).all() for ground in grounds)
-    return Survey(WorldModel.of(task, known.move, known.tries), steps, fewest, is_complete)
+    is_complete = all((known.tries[0, place].sum(axis=-1) >= tries).all() for place in moves)
+    return Survey(WorldModel.of(task, known.move, known.tries[0]), steps, fewest, is_complete)
 
 
 def _closings(task: Task) -> Iterable[frozenset[int]]:
@@ -75,13 +78,13 @@ def _closings(task: Task) -> Iterable[frozenset[int]]:
     return dict.fromkeys([frozenset[int]().union(*places), *but_one, frozenset[int]()])
 
 
-class _Ground:
-    """The map with some cells closed: where moves lead, and which they are."""
+class _Ground(NamedTuple):
+    """The map with some cells closed: where moves lead, which they are, and how often anybody has tried them."""
 
-    def __init__(self, task: Task, closed: frozenset[int]) -> None:
-        self.end: Numbers = task.grid.outcomes(closed)  # [S, A, K]
-        self.number = number_kept(list_moves(self.end[None])).reshape(self.end.shape[:2])  # [S, A]
-        self.slip_limit = threshold(task.slip)
+    end: Numbers  # [S, A, K]
+    place: Ints  # [S, A] of the moves, among all that there are
+    tries: Ints  # [moves, K]
+    slip_limit: int
 
     def reached(self, starts: Iterable[int]) -> Ints:
         """List the cells that somebody can get to."""
@@ -89,25 +92,11 @@ class _Ground:
         return np.flatnonzero(flood(len(self.end), np.array([*starts]), lambda front: ends[front]))
 
 
-class _Tries:
-    """What all agents have tried, on all grounds."""
-
-    def __init__(self, grounds: Iterable[_Ground]) -> None:
-        self.move = np.unique(np.concatenate([ground.number.ravel() for ground in grounds]))
-        self.tries = np.zeros((len(self.move), OUTCOMES), np.int64)
-
-    def of(self, ground: _Ground) -> Ints:
-        """Count the tries of each action in each cell: [S, A]."""
-        total: Ints = self.tries.sum(axis=1)[np.searchsorted(self.move, ground.number)]
-        return total
-
-
 class _Walker:
     """An agent on a ground."""
 
-    def __init__(self, ground: _Ground, known: _Tries, tries: int, start: int, key: int) -> None:
-        self.ground, self.known, self.wanted, self.cell, self.key = ground, known, tries, start, key
-        self.place = np.searchsorted(known.move, ground.number)
+    def __init__(self, ground: _Ground, wanted: int, start: int, key: int) -> None:
+        self.ground, self.wanted, self.cell, self.key = ground, wanted, start, key
         self.time, self.way = 0, list[tuple[int, int]]()  # cells and actions on the way to one that has moves left
 
     def step(self) -> bool:
@@ -122,31 +111,29 @@ class _Walker:
         else:
             self.way = []
         outcome = slip_outcome(slip_draw(self.key, self.time), self.ground.slip_limit)
-        self.known.tries[self.place[self.cell, action], outcome] += 1
+        self.ground.tries[self.ground.place[self.cell, action], outcome] += 1
         self.cell, self.time = int(self.ground.end[self.cell, action, outcome]), self.time + 1
         return True
 
     def _wanting(self, cell: int) -> int:
         """Find the action of a cell that was tried least; -1: all were tried often enough."""
-        total = self.known.tries[self.place[cell]].sum(axis=1)
+        total = self.ground.tries[self.ground.place[cell]].sum(axis=1)
         action = int(total.argmin())
         return action if total[action] < self.wanted else -1
 
     def _way(self) -> list[tuple[int, int]]:
         """Find the way to the nearest cell that has moves left, the first step last, by where moves led most often."""
         before: dict[int, tuple[int, int]] = {self.cell: (-1, -1)}
-        queue = deque([self.cell])
-        while queue:
-            cell = queue.popleft()
+        queue = [self.cell]
+        for cell in queue:  # grows while it is read
             if self._wanting(cell) >= 0:
                 way = list[tuple[int, int]]()
                 while before[cell][0] >= 0:
                     way.append(before[cell])
                     cell = before[cell][0]
                 return way
-            for action in range(len(ACTIONS)):
-                outcome = int(self.known.tries[self.place[cell, action]].argmax())
-                there = int(self.ground.end[cell, action, outcome])
+            outcomes = self.ground.tries[self.ground.place[cell]].argmax(axis=1)
+            for action, there in enumerate(self.ground.end[cell, range(len(ACTIONS)), outcomes].tolist()):
                 if there not in before:
                     before[there] = (cell, action)
                     queue.append(there)

@@ -8,7 +8,7 @@ any other task on it can be planned with them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
@@ -182,6 +182,33 @@ def number_kept(table: MoveTable) -> Ints:
     is_barred = table.end == (pair // actions)[:, None]
     numbers: Ints = pair * BARRED + is_barred @ (1 << np.arange(OUTCOMES))
     return numbers
+
+
+class CommonTries:
+    """What each seed's agents know in common: what they began with and, where they share, what they have tried.
+
+    Moves are the same for all of them, whatever their machines are.
+    """
+
+    def __init__(self, tables: Sequence[MoveTable], seeds: int) -> None:
+        numbers = [number_kept(table) for table in tables]
+        self.move = np.unique(np.concatenate(numbers))
+        self.place = [np.searchsorted(self.move, each) for each in numbers]  # of the moves of each table
+        self.first = np.zeros((len(self.move), OUTCOMES), np.int64)
+        self.tries = np.repeat(self.first[None], seeds, axis=0)
+
+    def begin_with(self, world: WorldModel) -> None:
+        """Begin with what was learnt before."""
+        self.first = world.tries_of(self.move)
+        self.tries[:] = self.first
+
+    def pool(self, index: int, agents: Iterable[tuple[int, Ints]]) -> Ints:
+        """Add up what a seed's agents know, each given by the number of its table and its tries."""
+        known = self.tries[index]
+        total: Ints = known.copy()
+        for number, tries in agents:
+            total[self.place[number]] += tries - known[self.place[number]]
+        return total
 
 
 def load_world(path: str | Path) -> WorldModel:

@@ -24,23 +24,22 @@ from hocket.learn.sweep.beliefs import AgentModel, Beliefs, imagined_moves
 from hocket.learn.sweep.planning import (
     PRECISION,
     LanePlan,
-    flat_values,
+    machine_bounds,
     open_moves,
     optimistic_values,
-    pessimistic_values,
     plan,
     sweep_tables,
 )
 from hocket.learn.sweep.practice import SHARE_PRACTISED, Actor, Practice
 from hocket.learn.sweep.queue import make_queues
-from hocket.learn.sweep.sharing import SHARED_EVERY, CommonTries
-from hocket.learn.world import WorldModel
+from hocket.learn.world import CommonTries, WorldModel
 from hocket.random import TRAINING, stream_key
 from hocket.task.grid import OUTCOMES
 from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables, draw_starts
 from hocket.task.teamwork.readiness import Readiness
 
+SHARED_EVERY = 200  # steps after which agents that share their tries learn of each other's
 LAST_RESORT = 1e-3  # part of the optimistic values by which an agent acts where it knows of no way to a reward
 
 
@@ -49,6 +48,7 @@ class _View(NamedTuple):
 
     world: kernel.SweepTables
     optimistic_value: NDArray[np.float64]  # [S, U] the best that may come of each cell and machine state
+    arrival: NDArray[np.float64]  # [arrivals, U] what arrivals are worth by that
     pessimistic_value: NDArray[np.float64]  # [U] the worst that may come of each machine state
 
 
@@ -91,7 +91,9 @@ class SweepBlock:
             settings.priority_threshold,
             settings.max_episode_steps,
         )
-        self.moves = _MovesOfWorlds(tables, settings.prior)
+        self.prior, self.without_walls = settings.prior, open_moves(tables.cells, tables.columns, tables.torus)
+        self.ahead = self.without_walls.end[self.without_walls.move[0], 0]  # [S, A] the next cell, where no wall is
+        self.moves = dict[tuple[int, int], MoveTable]()  # of each world, for all that live in it
         simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
         self.beliefs: list[Beliefs] = []  # of each seed, where they are counted
         pick_table: Callable[[int], IndividualTable] = simulation.table
@@ -100,15 +102,51 @@ class SweepBlock:
             if settings.team_review == "imagined":
                 self.beliefs = [Beliefs(readiness, chance, seed, settings.max_episode_steps) for seed in seeds]
             pick_table = partial(readiness.table, chances=readiness.believe(chance))
-        self.groups = [
-            _group(pick_table(int(agents[0])), tables, agents, self.moves, settings.discount, seeds)
-            for agents in simulation.alike()
-        ]
+        self.tables = tables
+        self.groups = [self._group(pick_table(int(agents[0])), agents, seeds) for agents in simulation.alike()]
         self.threads = max(1, min(threads, len(seeds) * self.shape[0]))
         self.planned: dict[int, Arrays] = {}  # by the tries so far
-        self.tables, self.practices = tables, dict[int, Practice]()  # of the seeds whose agents act together
+        self.practices = dict[int, Practice]()  # of the seeds whose agents act together
         self.seeds, self.shares = range(len(seeds)), settings.share_world
         self.common = CommonTries([group.moves for group in self.groups], len(seeds))
+
+    def _group(self, table: IndividualTable, agents: NDArray[np.int64], seeds: Sequence[int]) -> _Group:
+        """Work out what agents that are alike have in common, and begin without a try."""
+        tables, dynamics = self.tables, int(table.dynamics.max()) + 1  # other agents may have more
+        world = int(tables.world[table.place]), dynamics
+        if world not in self.moves:
+            self.moves[world] = list_moves(table.next_cell[:dynamics])
+        moves, who = self.moves[world], np.tile(agents, len(seeds))
+        common, count = self._view(table, moves), len(moves.end)
+        keys = np.array([stream_key(TRAINING, seed, agent) for seed in seeds for agent in agents.tolist()], np.uint64)
+        initial = tables.initial[who].astype(np.int64)
+        lanes = kernel.SweepLanes(
+            tries=np.zeros((len(who), count, OUTCOMES), np.int64),
+            chance=np.zeros((len(who), count, OUTCOMES)),
+            prior_weight=np.ones((len(who), count)),
+            arrival=np.tile(common.arrival, (len(who), 1, 1)),
+            best=np.zeros((len(who), len(table.dynamics))),
+            queue=make_queues(len(who), table.cells),
+            cell=draw_starts(tables, keys, who),
+            state=initial.copy(),
+            clock=np.zeros(len(who), np.int64),
+            key=keys,
+            first_start=tables.first_start[who].astype(np.int64),
+            starts=np.diff(tables.first_start)[who].astype(np.int64),
+            start_cell=tables.start_cell,
+            initial=initial,
+        )
+        return _Group(agents, moves, common, {}, lanes)
+
+    def _view(self, table: IndividualTable, moves: MoveTable) -> _View:
+        """Work out what an agent goes by; values are bounded by the distance to its events or, flat, by its machine."""
+        discount = self.parameters.discount
+        if self.prior == "distance":
+            bound, arrival = optimistic_values(table, discount, self.without_walls)
+        else:
+            arrival = np.tile(machine_bounds(table, discount, np.max), (len(table.kind), 1))
+            bound = arrival[: table.cells]
+        return _View(sweep_tables(table, moves), bound, arrival, machine_bounds(table, discount, np.min))
 
     def train(self, begin: int, steps: int) -> None:
         self.planned.clear()
@@ -132,13 +170,11 @@ class SweepBlock:
     ) -> None:
         """Train lanes until a step; those of some seeds from a later one on."""
         group, part = lanes_of_group
-        workspace, alike = np.zeros(group.common.optimistic_value.shape[1]), not (group.special or resumed)
+        alike = not (group.special or resumed)
         for lanes in [part] if alike else [range(lane, lane + 1) for lane in part]:
             view, first = group.view(lanes.start), resumed.get(lanes.start // len(group.agents), begin)
             value, steps = view.optimistic_value, until - first
-            kernel.train_lanes(
-                group.lanes, view.world, self.parameters, value, workspace, lanes.start, lanes.stop, first, steps
-            )
+            kernel.train_lanes(group.lanes, view.world, self.parameters, value, lanes.start, lanes.stop, first, steps)
 
     def _practise(self, index: int, begin: int, until: int) -> int:
         """Let the agents of a seed act together until a step, or as long as it takes; return the step that is next."""
@@ -149,13 +185,6 @@ class SweepBlock:
                 del self.practices[index]
                 self._review(index, begin, practice.bout + 1)
         return begin
-
-    def _act(self, group: _Group, lane: int, time: int) -> int:
-        """Let an agent act in the team's world; return its arrival."""
-        view = group.view(lane)
-        workspace = np.zeros(view.optimistic_value.shape[1])
-        optimistic_value = view.optimistic_value
-        return int(kernel.act_lane(group.lanes, view.world, self.parameters, optimistic_value, workspace, lane, time))
 
     def begin_with(self, world: WorldModel) -> None:
         """Begin with what was learnt before, and count what follows from it for teammates."""
@@ -198,16 +227,20 @@ class SweepBlock:
         lanes = {agent: (group, lane) for group in self.groups for agent, lane in group.lanes_of(index)}
         team = [lanes[agent] for agent in range(len(lanes))]
         models = [AgentModel(group.moves, group.lanes.tries[lane]) for group, lane in team]
-        beliefs, there = self.beliefs[index], self.moves.without_walls
-        ahead = there.end[there.move[0], 0]  # [S, A]
+        beliefs, ahead = self.beliefs[index], self.ahead
         hopeful = imagined_moves(models, ahead, self.parameters.optimism)
         cautious = imagined_moves(models, np.broadcast_to(np.arange(len(ahead))[:, None], ahead.shape), self.caution)
         for agent in beliefs.review(step, self.parameters.discount, cautious, hopeful):
             self.believe(beliefs.table(agent), index)
         self.practices.pop(index, None)
         if beliefs.is_hope and bout < self.most_bouts:
-            actors = [Actor(group.lanes, lane, partial(self._act, group, lane)) for group, lane in team]
-            self.practices[index] = Practice(self.tables, actors, bout, max(1, step // SHARE_PRACTISED))
+            views = [group.view(lane) for group, lane in team]
+            actors = [
+                Actor(group.lanes, lane, view.world, view.optimistic_value)
+                for (group, lane), view in zip(team, views, strict=True)
+            ]
+            steps = max(1, step // SHARE_PRACTISED)
+            self.practices[index] = Practice(self.tables, self.parameters, actors, bout, steps)
 
     def believe(self, table: IndividualTable, index: int = 0) -> None:
         """Let an agent of a seed go by another table from now on, and plan by it."""
@@ -215,8 +248,7 @@ class SweepBlock:
         for group in self.groups:
             for agent, lane in group.lanes_of(index):
                 if agent == table.place:
-                    view = _view(table, group.moves, self.parameters.discount, self.moves)
-                    group.special[lane] = view
+                    view = group.special[lane] = self._view(table, group.moves)
                     group.lanes.arrival[lane] = self._hopeful_plan(group, lane, view).arrival
 
     def _hopeful_plan(self, group: _Group, lane: int, view: _View) -> LanePlan:
@@ -226,10 +258,10 @@ class SweepBlock:
 
     def _hope(self, group: _Group, lane: int) -> NDArray[np.float64]:
         """Value a lane's actions with optimism, as if those that it has not tried led to the next cell: [S, A, U]."""
-        view, ahead = group.common, self.moves.without_walls
+        view = group.common
         values, arrival = self._hopeful_plan(group, lane, view)
         is_tried = (group.lanes.tries[lane].sum(axis=1) > 0)[group.moves.move[view.world.dynamics]]  # [U, S, A]
-        return np.where(np.moveaxis(is_tried, 0, -1), values, arrival[ahead.end[ahead.move[0], 0]])
+        return np.where(np.moveaxis(is_tried, 0, -1), values, arrival[self.ahead])
 
     def arrays(self, index: int) -> Arrays:
         """Plan by what the seed has tried, with caution; a team planned on a given world stays until it trains."""
@@ -245,7 +277,7 @@ class SweepBlock:
                 worst = np.tile(view.pessimistic_value, (self.shape[1], 1))
                 values = plan(group.lanes.tries[lane], view.world, worst, self.caution, self.parameters.discount).q
                 is_lost = (values.max(axis=1) <= worst) & (worst < group.common.optimistic_value - PRECISION)  # [S, U]
-                if self.moves.prior == "distance" and is_lost.any():
+                if self.prior == "distance" and is_lost.any():
                     hoped = np.maximum(self._hope(group, lane) - worst[:, None], 0)
                     values = np.where(is_lost[:, None], values + LAST_RESORT * hoped, values)
                 q[agent, ..., : values.shape[2]] = values
@@ -260,82 +292,6 @@ def _shares(lanes: int, threads: int) -> list[range]:
     """
     edges = [lanes * part // threads for part in range(threads + 1)]
     return [range(first, stop) for first, stop in pairwise(edges) if first < stop]
-
-
-class _MovesOfWorlds:
-    """Lists the moves of each world once, for all that live in it, and those of a map without walls and gates."""
-
-    def __init__(self, tables: Tables, prior: str = "distance") -> None:
-        self.prior = prior
-        self.world, self.made = tables.world, dict[tuple[int, int], MoveTable]()
-        self.without_walls = open_moves(tables.cells, tables.columns, tables.torus)
-
-    def of(self, table: IndividualTable) -> MoveTable:
-        """Find the moves of an agent's world."""
-        dynamics = int(table.dynamics.max()) + 1  # other agents may have more
-        key = int(self.world[table.place]), dynamics
-        if key not in self.made:
-            self.made[key] = list_moves(table.next_cell[:dynamics])
-        return self.made[key]
-
-    def optimistic_values(
-        self, table: IndividualTable, discount: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Bound an agent's values from above, by the distance to its events or, flat, by its machine alone."""
-        if self.prior == "distance":
-            return optimistic_values(table, discount, self.without_walls)
-        flat = np.tile(flat_values(table, discount), (len(table.kind), 1))
-        return flat[: table.cells], flat
-
-
-def _view(table: IndividualTable, moves: MoveTable, discount: float, worlds: _MovesOfWorlds) -> _View:
-    """Work out what an agent goes by."""
-    bound, _ = worlds.optimistic_values(table, discount)
-    return _View(sweep_tables(table, moves), bound, pessimistic_values(table, discount))
-
-
-def _group(
-    table: IndividualTable,
-    tables: Tables,
-    agents: NDArray[np.int64],
-    worlds: _MovesOfWorlds,
-    discount: float,
-    seeds: Sequence[int],
-) -> _Group:
-    """Work out what agents that are alike have in common, and begin without a try."""
-    moves = worlds.of(table)
-    common = _view(table, moves, discount, worlds)
-    _, arrival = worlds.optimistic_values(table, discount)
-    keys = np.array([stream_key(TRAINING, seed, agent) for seed in seeds for agent in agents.tolist()], np.uint64)
-    return _Group(agents, moves, common, {}, _lanes(common.world, arrival, keys, tables, np.tile(agents, len(seeds))))
-
-
-def _lanes(
-    world: kernel.SweepTables,
-    arrival: NDArray[np.float64],
-    keys: NDArray[np.uint64],
-    tables: Tables,
-    agents: NDArray[np.int64],
-) -> kernel.SweepLanes:
-    """Begin without a try: it is worth what is hoped for to arrive in a cell."""
-    lanes, cells, (moves, outcomes) = len(keys), world.move.shape[1], world.end.shape
-    first, starts = tables.first_start[agents].astype(np.int64), np.diff(tables.first_start)[agents].astype(np.int64)
-    initial = tables.initial[agents].astype(np.int64)
-    return kernel.SweepLanes(
-        tries=np.zeros((lanes, moves, outcomes), np.int64),
-        chance=np.zeros((lanes, moves, outcomes)),
-        prior_weight=np.ones((lanes, moves)),
-        arrival=np.tile(arrival, (lanes, 1, 1)),
-        queue=make_queues(lanes, cells),
-        cell=draw_starts(tables, keys, agents),
-        state=initial.copy(),
-        clock=np.zeros(lanes, np.int64),
-        key=keys,
-        first_start=first,
-        starts=starts,
-        start_cell=tables.start_cell,
-        initial=initial,
-    )
 
 
 def extra_bytes(tables: Tables) -> int:

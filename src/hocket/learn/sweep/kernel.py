@@ -73,6 +73,7 @@ class SweepLanes(NamedTuple):
     chance: Doubles  # [lanes, M, K]
     prior_weight: Doubles  # [lanes, M]
     arrival: Doubles  # [lanes, arrivals, U]
+    best: Doubles  # [lanes, U]
     queue: Queue  # of cells to plan anew, [lanes, S] each
     cell: Ints  # [lanes]
     state: Ints  # [lanes] of the machine
@@ -116,13 +117,6 @@ def worth(cell: Index, action: Index, state: Index, world: SweepTables, model: M
 
 
 @inlined
-def difference(one: float, other: float) -> float:
-    """Compare two values: how far they are apart, as a part of the larger one."""
-    size = max(abs(one), abs(other))
-    return abs(one - other) / size if size > TINY else 0.0
-
-
-@inlined
 def count_cells(world: SweepTables) -> Index:
     """Count the cells."""
     return u64(world.move.shape[1])
@@ -147,16 +141,12 @@ def back_up(cell: Index, discount: float, world: SweepTables, model: MoveModel) 
             for case in range(u64(world.chance.shape[2])):
                 following = model.best[u64(world.next_state[state, kind, case])]
                 value += world.chance[state, kind, case] * (world.reward[state, kind, case] + discount * following)
-            change = max(change, difference(value, model.arrival[arrival, state]))
+            before = model.arrival[arrival, state]
+            size = max(abs(value), abs(before))
+            if size > TINY:
+                change = max(change, abs(value - before) / size)
             model.arrival[arrival, state] = value
     return change
-
-
-@inlined
-def push_predecessors(cell: Index, change: float, world: SweepTables, queue: Queue) -> None:
-    """Queue the cells from which a move may lead to a cell."""
-    for place in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
-        enqueue(queue, np.int64(world.before[place]), change)
 
 
 @inlined
@@ -169,7 +159,8 @@ def sweep(cell: Index, parameters: SweepParameters, world: SweepTables, model: M
         urgent = u64(dequeue(queue))
         change = back_up(urgent, parameters.discount, world, model)
         if change > parameters.priority_threshold:
-            push_predecessors(urgent, change, world, queue)
+            for place in range(u64(world.first_before[urgent]), u64(world.first_before[urgent + u64(1)])):
+                enqueue(queue, np.int64(world.before[place]), change)
 
 
 @inlined
@@ -208,46 +199,10 @@ def pick_queue(lane: Index, lanes: SweepLanes) -> Queue:
 
 
 @inlined
-def pick_model(lane: Index, lanes: SweepLanes, optimistic_value: Doubles, workspace: Doubles) -> MoveModel:
+def pick_model(lane: Index, lanes: SweepLanes, optimistic_value: Doubles) -> MoveModel:
     """Pick what a lane believes."""
     tries, chance, prior_weight = lanes.tries[lane], lanes.chance[lane], lanes.prior_weight[lane]
-    return MoveModel(tries, chance, prior_weight, optimistic_value, lanes.arrival[lane], workspace)
-
-
-@inlined
-def restart(lane: Index, lanes: SweepLanes, time: int) -> None:
-    """Begin the lane's next episode after a step."""
-    first, count = lanes.first_start[lane], lanes.starts[lane]
-    lanes.cell[lane] = start_cell(lanes.key[lane], time + 1, first, count, lanes.start_cell)
-    lanes.state[lane], lanes.clock[lane] = lanes.initial[lane], np.int64(0)
-
-
-@inlined
-def train_lane(
-    lane: Index,
-    lanes: SweepLanes,
-    world: SweepTables,
-    model: MoveModel,
-    parameters: SweepParameters,
-    begin: int,
-    steps: int,
-) -> None:
-    """Train an agent from step `begin` on: it always takes the best action, by what it hopes for."""
-    queue, key = pick_queue(lane, lanes), lanes.key[lane]
-    cell, state = u64(lanes.cell[lane]), u64(lanes.state[lane])
-    clock = np.int64(lanes.clock[lane])
-    for time in range(begin, begin + steps):
-        arrival = u64(act(cell, state, key, time, parameters, world, model, queue))
-        cell = arrival % count_cells(world)
-        kind, case, ready = u64(world.kind[arrival]), u64(0), sync_draw(second_number(key, time))
-        for later in range(u64(world.limit.shape[2])):
-            case += u64(ready >= world.limit[state, kind, later])
-        state = u64(world.next_state[state, kind, case])
-        clock += 1
-        if world.is_final[state] or clock >= parameters.max_episode_steps:
-            restart(lane, lanes, time)
-            cell, state, clock = u64(lanes.cell[lane]), u64(lanes.state[lane]), np.int64(0)
-    lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = cell, state, clock
+    return MoveModel(tries, chance, prior_weight, optimistic_value, lanes.arrival[lane], lanes.best[lane])
 
 
 @kernel
@@ -256,16 +211,31 @@ def train_lanes(
     world: SweepTables,
     parameters: SweepParameters,
     optimistic_value: Doubles,  # [S, U] what is imagined
-    workspace: Doubles,  # [U]
     first: int,
     stop: int,
     begin: int,
     steps: int,
 ) -> None:
-    """Train the lanes from `first` to `stop`, one after the other."""
+    """Train the lanes from `first` to `stop`, one after the other, from step `begin` on.
+
+    An agent always takes the best action, by what it hopes for.
+    """
     for lane in range(u64(first), u64(stop)):
-        model = pick_model(lane, lanes, optimistic_value, workspace)
-        train_lane(lane, lanes, world, model, parameters, begin, steps)
+        model, queue, key = pick_model(lane, lanes, optimistic_value), pick_queue(lane, lanes), lanes.key[lane]
+        cell, state, clock = u64(lanes.cell[lane]), u64(lanes.state[lane]), np.int64(lanes.clock[lane])
+        for time in range(begin, begin + steps):
+            arrival = u64(act(cell, state, key, time, parameters, world, model, queue))
+            cell = arrival % count_cells(world)
+            kind, case, ready = u64(world.kind[arrival]), u64(0), sync_draw(second_number(key, time))
+            for later in range(u64(world.limit.shape[2])):
+                case += u64(ready >= world.limit[state, kind, later])
+            state = u64(world.next_state[state, kind, case])
+            clock += 1
+            if world.is_final[state] or clock >= parameters.max_episode_steps:
+                first_start, starts = lanes.first_start[lane], lanes.starts[lane]
+                cell = u64(start_cell(key, time + 1, first_start, starts, lanes.start_cell))
+                state, clock = u64(lanes.initial[lane]), np.int64(0)
+        lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = cell, state, clock
 
 
 @kernel
@@ -274,47 +244,13 @@ def act_lane(
     world: SweepTables,
     parameters: SweepParameters,
     optimistic_value: Doubles,  # [S, U] what is imagined
-    workspace: Doubles,  # [U]
     lane: int,
     time: int,
 ) -> Index:
     """Let a lane act in a world in which its teammates act, too; return its arrival."""
-    here, model = u64(lane), pick_model(u64(lane), lanes, optimistic_value, workspace)
-    cell, state = u64(lanes.cell[here]), u64(lanes.state[here])
+    here = u64(lane)
+    cell, state, model = u64(lanes.cell[here]), u64(lanes.state[here]), pick_model(here, lanes, optimistic_value)
     return act(cell, state, lanes.key[here], time, parameters, world, model, pick_queue(here, lanes))
-
-
-@kernel
-def restart_lane(lanes: SweepLanes, lane: int, time: int) -> None:
-    """Begin the lane's next episode after a step."""
-    restart(u64(lane), lanes, time)
-
-
-@inlined
-def plan_cells(
-    world: SweepTables, model: MoveModel, discount: float, precision: float, most: int, is_waiting: Bools
-) -> None:
-    """Plan cells anew until nothing changes by more than the precision, as a part of what it is.
-
-    A cell waits for it when something that it depends on has changed; the others would get the value that they have.
-    """
-    cells = count_cells(world)
-    for cell in range(cells):
-        is_waiting[cell] = True
-    for sweeps in range(most):
-        change = 0.0
-        for place in range(cells):
-            cell = place if sweeps & 1 == 0 else cells - u64(1) - place  # there and back
-            if not is_waiting[cell]:
-                continue
-            is_waiting[cell] = False
-            difference_here = back_up(cell, discount, world, model)
-            change = max(change, difference_here)
-            if difference_here > 0:
-                for entry in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
-                    is_waiting[u64(world.before[entry])] = True
-        if change <= precision:
-            break
 
 
 @kernel
@@ -325,17 +261,34 @@ def plan_lane(
     discount: float,
     precision: float,
     most: int,
-    is_waiting: Bools,  # [S] room
+    is_waiting: Bools,  # [S] room; in: all cells
     q: Floats,  # [S, A, U] out
 ) -> None:
-    """Compute action values by tries, of which `weight` more are imagined."""
+    """Compute action values by tries, of which `weight` more are imagined.
+
+    Cells are planned anew until nothing changes by more than the precision, as a part of what it is. A cell waits for
+    it when something that it depends on has changed; the others would get the value that they have.
+    """
     states, cells = u64(len(model.best)), count_cells(world)
     for move in range(u64(len(model.prior_weight))):
         believe(move, weight, model)
     for arrival in range(u64(len(world.kind))):
         for state in range(states):
             model.arrival[arrival, state] = model.prior_value[arrival % cells, state]
-    plan_cells(world, model, discount, precision, most, is_waiting)
+    for sweeps in range(most):
+        change = 0.0
+        for place in range(cells):
+            cell = place if sweeps & 1 == 0 else cells - u64(1) - place  # there and back
+            if not is_waiting[cell]:
+                continue
+            is_waiting[cell] = False
+            change_here = back_up(cell, discount, world, model)
+            change = max(change, change_here)
+            if change_here > 0:
+                for entry in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
+                    is_waiting[u64(world.before[entry])] = True
+        if change <= precision:
+            break
     for cell in range(cells):
         for action in range(ACTIONS):
             for state in range(states):

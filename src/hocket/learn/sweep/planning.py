@@ -37,8 +37,7 @@ def plan(
     result = LanePlan(np.zeros((cells, len(ACTIONS), states), np.float32), np.zeros((len(world.kind), states)))
     chance, prior_weight = np.zeros(world.end.shape), np.ones(moves)
     model = kernel.MoveModel(tries, chance, prior_weight, prior_value, result.arrival, np.zeros(states))
-    is_waiting = np.zeros(cells, np.bool_)
-    kernel.plan_lane(world, model, weight, discount, PRECISION, MOST_SWEEPS, is_waiting, result.q)
+    kernel.plan_lane(world, model, weight, discount, PRECISION, MOST_SWEEPS, np.ones(cells, np.bool_), result.q)
     return result
 
 
@@ -83,26 +82,14 @@ def optimistic_values(
     return reduce(np.maximum, (arrival[end] for end in ends.T)), arrival
 
 
-def flat_values(table: IndividualTable, discount: float) -> NDArray[np.float64]:
-    """Bound from above what machine states are worth, wherever the agent is: as if it were put to the best of cells.
-
-    No knowledge of moves is needed, nor of where events happen.
-    """
-    return _machine_values(table, discount, np.max)
-
-
-def pessimistic_values(table: IndividualTable, discount: float) -> NDArray[np.float64]:
-    """Bound from below what machine states are worth, wherever the agent is: as if it were put to the worst of cells.
-
-    No knowledge of moves is needed.
-    """
-    return _machine_values(table, discount, np.min)
-
-
-def _machine_values(
+def machine_bounds(
     table: IndividualTable, discount: float, pick: Callable[..., NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """Compute what machine states are worth to an agent that is put to a cell in each step, as picked: [U]."""
+    """Bound what machine states are worth, wherever the agent is: from above (`np.max`) or from below (`np.min`), [U].
+
+    It is as if the agent were put to the best or the worst of cells in each step. No knowledge of moves is needed, nor
+    of where events happen.
+    """
     kinds = np.unique(table.kind)
     chance, reward, target = (part[:, kinds] for part in (table.chance, table.reward, table.next_state))
     value = np.zeros(len(chance))

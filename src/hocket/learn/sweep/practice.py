@@ -7,12 +7,14 @@ acts by its optimistic values and updates its model as in training alone, but ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hocket.learn.sweep import kernel
+from hocket.random import start_draw
 from hocket.task.bodies import hold_all_apart
 from hocket.task.settling_arrays import settle
 from hocket.task.tables import Tables
@@ -27,14 +29,23 @@ class Actor(NamedTuple):
 
     lanes: kernel.SweepLanes
     lane: int
-    act: Callable[[int], int]  # takes the number of a step, returns the arrival (see `hocket.task.tables`)
+    world: kernel.SweepTables
+    optimistic_value: NDArray[np.float64]  # [S, U]
 
 
 class Practice:
     """A bout: a few team episodes of one seed, which can be interrupted after every step."""
 
-    def __init__(self, tables: Tables, actors: Sequence[Actor], bout: int, most_steps: int) -> None:
-        self.tables, self.actors, self.bout, self.steps_left = tables, actors, bout, most_steps
+    def __init__(
+        self,
+        tables: Tables,
+        parameters: kernel.SweepParameters,
+        actors: Sequence[Actor],
+        bout: int,
+        most_steps: int,
+    ) -> None:
+        self.tables, self.parameters, self.actors = tables, parameters, actors
+        self.bout, self.steps_left = bout, most_steps
         self.patience, self.quiet = patience_of(tables), 0  # steps without an event: the limit, and so far
         self.episodes_left = EPISODES
         self.has_begun = False
@@ -61,11 +72,15 @@ class Practice:
         tables, agents = self.tables, np.arange(len(self.actors))
         before = np.array([[actor.lanes.cell[actor.lane] for actor in self.actors]])
         state = np.array([[actor.lanes.state[actor.lane] for actor in self.actors]])
-        cell = np.array([[actor.act(time) for actor in self.actors]], np.int64) % tables.cells
+        arrival = [
+            kernel.act_lane(lanes, world, self.parameters, optimistic_value, lane, time)
+            for lanes, lane, world, optimistic_value in self.actors
+        ]
+        cell = np.array([arrival], np.int64) % tables.cells
         if len(tables.body):
             cell = hold_all_apart(tables.body_rule, tables.body, before, cell)
         settled = settle(tables, tables.kinds(before, cell), state)
-        for agent, (lanes, lane, _) in enumerate(self.actors):
+        for agent, (lanes, lane, *_) in enumerate(self.actors):
             lanes.cell[lane], lanes.state[lane] = cell[0, agent], settled.state[0, agent]
         self.steps_left, self.quiet = self.steps_left - 1, 0 if settled.rounds else self.quiet + 1
         if tables.is_final[agents, settled.state[0]].all() or self.quiet >= self.patience:
@@ -75,5 +90,6 @@ class Practice:
     def _restart(self, time: int) -> None:
         """Begin everyone's next episode after a step."""
         self.quiet = 0
-        for lanes, lane, _ in self.actors:
-            kernel.restart_lane(lanes, lane, time)
+        for lanes, lane, *_ in self.actors:
+            place = lanes.first_start[lane] + start_draw(int(lanes.key[lane]), time + 1, int(lanes.starts[lane]))
+            lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = lanes.start_cell[place], lanes.initial[lane], 0
