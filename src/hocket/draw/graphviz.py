@@ -68,8 +68,8 @@ class Mark(NamedTuple):
 class Support(NamedTuple):
     """What is known of a machine that was learnt: how many episodes show each transition, and what was never tried."""
 
-    episodes: Mapping[tuple[str, str], int]  # (state, event) -> how many
-    never_tried: Mapping[str, Sequence[str]]  # state -> events
+    episodes: dict[tuple[str, str], int]  # (state, event) -> how many
+    never_tried: dict[str, list[str]]  # state -> events
 
 
 class Panel(NamedTuple):
@@ -171,9 +171,8 @@ def place_machine(machine: RewardMachine) -> MachineLayout:
                 source, target = map(int, mark.data["data-edge"].split("-"))
                 edge = graph.get_edge(*mark.ends, mark.name).attr
                 (right, up), *_ = _points(edge["lp"])
-                tip, *along = [
-                    (x, height - y) for x, y in _points(edge["pos"])
-                ]  # a curve begins with its arrow's point
+                # A curve begins with its arrow's point.
+                tip, *along = [(x, height - y) for x, y in _points(edge["pos"])]
                 is_back = not edge["pos"].startswith("e")  # it leads back
                 edges[source, target] = Route(along[::-1] if is_back else along, tip, (right, height - up))
     return MachineLayout((width, height), states, edges)
@@ -366,32 +365,29 @@ def _laid_out(label: str, marks: Sequence[Mark]) -> Any:  # noqa: ANN401
     settings = {"label": label, "labelloc": "t", "rankdir": "LR", "ranksep": "0.35"}
     graph = _graph(marks, settings | (HASTE if len(marks) > MANY_MARKS else {}))
     clusters = {"": graph}
-    for mark in marks:
-        for outer, name in pairwise(("", *mark.boxes)):
-            if name not in clusters:
-                clusters[name] = clusters[outer].add_subgraph(
-                    name=f"cluster{len(clusters)}", label=literal(name), margin="6"
-                )
-            clusters[name].add_node(mark.name)
+    for name, (outer, cluster) in _nesting(marks).items():
+        clusters[name] = clusters[outer].add_subgraph(name=cluster, label=literal(name), margin="6")
+        for mark in marks:
+            if name in mark.boxes:
+                clusters[name].add_node(mark.name)
     graph.layout(prog="dot")
     return graph
 
 
 def _frames(graph: Any, marks: Sequence[Mark]) -> dict[str, Frame]:  # noqa: ANN401
     """Find where Graphviz has put boxes, the outer ones first."""
-    frames = {}
-    for number, name in enumerate(dict.fromkeys(name for mark in marks for name in mark.boxes), start=1):
-        left, low, right, high = map(float, _cluster(graph, f"cluster{number}").graph_attr["bb"].split(","))
+    frames, clusters = {}, {"": graph}
+    for name, (outer, cluster) in _nesting(marks).items():
+        clusters[name] = clusters[outer].get_subgraph(cluster)
+        left, low, right, high = map(float, clusters[name].graph_attr["bb"].split(","))
         frames[name] = left, right - left, -high, high - low
     return frames
 
 
-def _cluster(graph: Any, name: str) -> Any:  # noqa: ANN401
-    """Find a cluster among those of a graph, and in them."""
-    for cluster in graph.subgraphs_iter():
-        if cluster.name == name or (cluster := _cluster(cluster, name)) is not None:
-            return cluster
-    return None
+def _nesting(marks: Iterable[Mark]) -> dict[str, tuple[str, str]]:
+    """List boxes, the outer ones first: in which other box each is, if in any, and its name for Graphviz."""
+    outer = {name: around for mark in marks for around, name in pairwise(("", *mark.boxes))}
+    return {name: (around, f"cluster{number}") for number, (name, around) in enumerate(outer.items(), start=1)}
 
 
 def moved(mark: Mark, right: float, up: float) -> Mark:

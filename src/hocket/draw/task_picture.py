@@ -134,15 +134,8 @@ def _count_states(team: Composition) -> str:
     """Say how many states a composition has, or how many it could have where they are too many to count."""
     if team.most_states > MOST_COUNTED**2:
         return f"up to 10^{math.ceil(math.log10(team.most_states))}"
-    queue = [team.initial]
-    reached = set(queue)
-    for state in queue:  # grows while it is read
-        if len(queue) > MOST_COUNTED:
-            return f"more than {MOST_COUNTED:,}"
-        new = {target for event in team.events if (target := team.step(state, event)) is not None} - reached
-        reached |= new
-        queue += new
-    return f"{len(queue):,}"
+    reachable = team.reachable(MOST_COUNTED)
+    return f"more than {MOST_COUNTED:,}" if reachable is None else f"{len(reachable[0]):,}"
 
 
 def _map_panel(scene: Scene, notes: Sequence[str]) -> Panel:

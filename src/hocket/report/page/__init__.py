@@ -86,5 +86,5 @@ def _episodes(section: Section, episodes: EpisodeData) -> object:
         "title": section.title,
         "groups": groups,
         "left_out": episodes.left_out,
-        "names": [*episodes.names.number],
+        "names": [*episodes.names],
     }

@@ -25,24 +25,17 @@ from hocket.study.records import KINDS, Replay, changes_of
 MOST_POINTS = 1_000  # of a curve; of more, every second or third... is taken
 MOST_CHARACTERS = 2_500_000  # of all episodes of a page together
 FINEST = 100  # parts of a unit of length in which points are told
-MOVES = {(0, 0): 0, (0, -1): 1, (1, 0): 2, (0, 1): 3, (-1, 0): 4}  # across and down
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXY"  # for two moves: five times the first, plus the second
-_LETTER = np.frombuffer(LETTERS.encode(), np.uint8)
-_MOVE = np.zeros((3, 3), np.int64)  # at [across, down], -1 being the last
-for _place, _number in MOVES.items():
-    _MOVE[_place] = _number
+MOVES = np.array([[0, 3, 1], [2, 0, 0], [4, 0, 0]])  # numbers of moves at [across, down], -1 being the last
+FIRST_LETTER = ord("A")  # for two moves: the letter that is five times the first, plus the second, after this one
 
 Data = dict[str, object]
 
 
-@dataclass
-class Numbering:
+class Numbering(dict[str, int]):
     """A list of names that grows; each has its number."""
 
-    number: dict[str, int] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> int:
-        return self.number.setdefault(name, len(self.number))
+    def __missing__(self, name: str) -> int:
+        return self.setdefault(name, len(self))
 
 
 # Curves.
@@ -131,9 +124,8 @@ class EpisodeData:
     kept: dict[int, dict[str, dict[str, Data]]] = field(default_factory=dict)  # by group, seed and kind of policy
     left_out: int = 0
 
-    def keep(self, key: tuple[int, int, str], replay: Replay) -> int:
+    def keep(self, group: int, seed: int, kind: str, replay: Replay) -> int:
         """Add an episode, and say how many characters it takes."""
-        group, seed, kind = key
         data = replay_data(replay, self.names)
         self.kept.setdefault(group, {}).setdefault(str(seed), {})[kind] = data
         return len(str(data))
@@ -141,22 +133,22 @@ class EpisodeData:
 
 def choose_episodes(summary: Summary, room: int = MOST_CHARACTERS) -> list[EpisodeData]:
     """Take episodes until there is no room, so that every task and learner has its first seeds before others more."""
+    chosen = [EpisodeData() for _ in summary.sections]
     waiting = [
-        [(index, (number, *key), replay) for key, replay in group.replays.items() if _fits(replay, section.scene)]
-        for index, section in enumerate(summary.sections)
+        [
+            (episodes, number, seed, kind, replay)
+            for (seed, kind), replay in group.replays.items()
+            if section.scene is not None and replay.points.shape[1] == len(section.scene.agents)
+        ]
+        for section, episodes in zip(summary.sections, chosen, strict=True)
         for number, group in enumerate(section.all_groups)
     ]
-    chosen = [EpisodeData() for _ in summary.sections]
-    for index, key, replay in filter(None, chain.from_iterable(zip_longest(*waiting))):
+    for episodes, number, seed, kind, replay in filter(None, chain.from_iterable(zip_longest(*waiting))):
         if room > 0:
-            room -= chosen[index].keep(key, replay)
+            room -= episodes.keep(number, seed, kind, replay)
         else:
-            chosen[index].left_out += 1
+            episodes.left_out += 1
     return chosen
-
-
-def _fits(replay: Replay, scene: Scene | None) -> bool:
-    return scene is not None and replay.points.shape[1] == len(scene.agents)
 
 
 def replay_data(replay: Replay, names: Numbering) -> Data:
@@ -180,5 +172,5 @@ def _way(moves: NDArray[np.int64]) -> str | list[int]:
     if (moves % FINEST).any() or (np.abs(moves).sum(axis=1) > FINEST).any():  # not from a cell to one beside it
         return moves.ravel().tolist()
     across, down = (moves // FINEST).T
-    pairs = np.pad(_MOVE[across, down], (0, len(moves) % 2)).reshape(-1, 2)
-    return str(_LETTER[5 * pairs[:, 0] + pairs[:, 1]].tobytes(), "ascii")
+    first, second = np.pad(MOVES[across, down], (0, len(moves) % 2)).reshape(-1, 2).T
+    return str((FIRST_LETTER + 5 * first + second).astype(np.uint8).tobytes(), "ascii")

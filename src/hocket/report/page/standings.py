@@ -41,8 +41,13 @@ THEOREM = (
 )
 
 
-def table(titles: Iterable[tuple[str, str]], rows: Sequence[Html], label: str, *, texts: int = 0) -> Html:
-    """Lay out a table that scrolls; it can be sorted if the first `texts` columns are text and the others numbers."""
+def table(
+    titles: Iterable[tuple[str, str]], rows: Sequence[Html], label: str, *, texts: int = 0, kind: str = "statistics"
+) -> Html:
+    """Lay out a table that scrolls by itself where it is wide.
+
+    It can be sorted if the first `texts` columns are text and the others numbers.
+    """
     heads = [
         tag(
             "th",
@@ -54,12 +59,8 @@ def table(titles: Iterable[tuple[str, str]], rows: Sequence[Html], label: str, *
         for index, (title, unit) in enumerate(titles)
     ]
     content = tag("thead", tag("tr", *heads)), tag("tbody", *rows)
-    return _scrolling(tag("table", *content, class_="statistics", data_sortable=bool(texts)), label)
-
-
-def _scrolling(table: Html, label: str) -> Html:
-    """Let a wide table scroll by itself."""
-    return tag("div", table, class_="scrolling", tabindex="0", role="region", aria_label=label)
+    wide = tag("table", *content, class_=kind, data_sortable=bool(texts))
+    return tag("div", wide, class_="scrolling", tabindex="0", role="region", aria_label=label)
 
 
 def statistics(section: Section, colors: Mapping[str, int]) -> Html:
@@ -296,7 +297,6 @@ def settings_and_data(section: Section, colors: Mapping[str, int], folder: str |
     """Tabulate the settings of all groups, and link to the files of their runs, where `folder` leads to them."""
     groups = section.all_groups
     titles = ["setting", "unit", *(learner_key(group.label, colors) for group in groups)]
-    head = tag("thead", tag("tr", *(tag("th", title, scope="col") for title in titles)))
     rows = [_setting_row("training steps", "", [f"{group.steps:,}" for group in groups], "")]
     for name in dict.fromkeys(name for group in groups for name in group.settings):
         known = [settings[name] for group in groups if name in (settings := _known_settings(group.learner))]
@@ -310,9 +310,8 @@ def settings_and_data(section: Section, colors: Mapping[str, int], folder: str |
         curves, about = (tag("a", name, href=f"{folder}{name}") for name in ("curves.csv", "study.json"))
         words += [" π: the policies of a run. All tests of all runs are in ", curves, ", versions and times in ", about]
         words.append(".")
-    shown = _scrolling(
-        tag("table", head, tag("tbody", *rows), class_="statistics settings"), f"Settings of {section.title}"
-    )
+    heads = ((title, "") for title in titles)
+    shown = table(heads, rows, f"Settings of {section.title}", kind="statistics settings")
     return tag("details", tag("summary", title), shown, note(*words))
 
 
