@@ -17,9 +17,9 @@ import hocket as hk
 from accessibility import findings, rules_of
 from conftest import PATIENCE
 from hocket.cli.play import played_episode
-from hocket.draw.film import BETWEEN, STEP, film_svg, frames
 from hocket.draw.task_scene import scene_of
 from hocket.learn.policies import reference_teammates
+from hocket.report.film import BETWEEN, STEP, film_svg, frames
 from hocket.report.page import write_report
 from hocket.report.page.standings import number
 from hocket.report.summary import summarize

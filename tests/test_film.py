@@ -16,12 +16,12 @@ from PIL import Image, ImageSequence
 
 import hocket as hk
 from hocket.cli.play import played_episode
-from hocket.draw import film
 from hocket.draw.map_svg import HATCHING, MARGIN, XMLNS, area_tags, map_svg, page_look, unit_of
 from hocket.draw.markup import tag
 from hocket.draw.pixels import rasterise
 from hocket.draw.scene import Moment
 from hocket.learn.policies import reference_teammates
+from hocket.report import film
 from studies import drift_review, drift_scene
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -3,7 +3,6 @@ from hocket import errors as errors
 from hocket import gym as gym
 from hocket import runtime as runtime
 from hocket import statistics as statistics
-from hocket.draw.film import draw_episode as draw_episode
 from hocket.draw.graphviz import draw_machines as draw_machines
 from hocket.draw.scene import Area as Area
 from hocket.draw.scene import Scene as Scene
@@ -57,6 +56,7 @@ from hocket.machine.reward_machine import RewardMachine as RewardMachine
 from hocket.report.figures import draw_figures as draw_figures
 from hocket.report.figures.maps import draw_policy as draw_policy
 from hocket.report.figures.maps import draw_world as draw_world
+from hocket.report.film import draw_episode as draw_episode
 from hocket.report.page import write_report as write_report
 from hocket.report.summary import summarize as summarize
 from hocket.runtime.run_logs import read_log as read_log

@@ -96,7 +96,7 @@ class PlayTask:
         return 0 if outcome in ("completed", "stopped") else 1
 
     def _write_film(self, out: Path) -> int:
-        from hocket.draw.film import draw_episode
+        from hocket.report.film import draw_episode
 
         if Path(self.target).is_dir():
             scene, replay = kept_episode(Path(self.target))
@@ -129,7 +129,7 @@ def _teammates(task: Task, named: str) -> Teammates:
 
 def played_episode(task: Task, act: Teammates, seed: int, steps: int) -> tuple[Scene, Replay]:
     """Play an episode of so many steps at most."""
-    from hocket.draw.film import MOST_STEPS  # loads what terminals do without
+    from hocket.report.film import MOST_STEPS  # loads what terminals do without
     from hocket.study.records import Replay
 
     episode = TeamEpisode(task, seed, strict=False)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, repeat
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from hocket.draw.pixels import MapPainter
 from hocket.draw.scene import Area, Moment, Scene
 from hocket.errors import FormatError, SettingsError
 from hocket.files import write_whole
+from hocket.study.records import Replay
 
 STEP = 0.25  # seconds that a step takes
 PAUSE = 6  # steps for which the end is shown
@@ -32,29 +33,10 @@ CAPTION = 28.0  # height of the line below the map, in units of the map
 PIXELS = 1.2  # of a unit of the map
 
 
-class WatchedEpisode(Protocol):
-    """An episode that can be watched: a `Replay`."""
-
-    @property
-    def success(self) -> bool: ...
-
-    @property
-    def points(self) -> NDArray[np.float64]:
-        """[T + 1, N, 2] across and down."""
-
-    @property
-    def states(self) -> Sequence[Sequence[str]]:
-        """[T + 1][N] of the agents' machines."""
-
-    @property
-    def events(self) -> Sequence[tuple[int, str]]:
-        """The step after which each event happened."""
-
-
-def draw_episode(scene: Scene, episode: WatchedEpisode, path: str | Path) -> None:
+def draw_episode(scene: Scene, episode: Replay, path: str | Path) -> None:
     """Draw an episode as a film, by the suffix of the file: .svg, .gif, or .mp4, which needs ffmpeg."""
     path = Path(path)
-    makers: dict[str, Callable[[Scene, WatchedEpisode], str | bytes]] = {".svg": film_svg, ".gif": _gif, ".mp4": _mp4}
+    makers: dict[str, Callable[[Scene, Replay], str | bytes]] = {".svg": film_svg, ".gif": _gif, ".mp4": _mp4}
     make = makers.get(path.suffix.lower())
     if make is None:
         raise FormatError(f"a film ends in {', '.join(makers)}", path=path)
@@ -63,7 +45,7 @@ def draw_episode(scene: Scene, episode: WatchedEpisode, path: str | Path) -> Non
     write_whole(path, make(scene, episode))
 
 
-def captions(episode: WatchedEpisode) -> list[tuple[int, str]]:
+def captions(episode: Replay) -> list[tuple[int, str]]:
     """Say what happened, and from which step on that is shown."""
     happened: dict[int, list[str]] = {}
     for step, event in episode.events:
@@ -74,13 +56,13 @@ def captions(episode: WatchedEpisode) -> list[tuple[int, str]]:
     return sorted(said.items())
 
 
-def _closed(scene: Scene, episode: WatchedEpisode) -> list[frozenset[Area]]:
+def _closed(scene: Scene, episode: Replay) -> list[frozenset[Area]]:
     """Find which areas are closed after each step."""
     moments = [Moment({}, dict(zip(scene.agents, states, strict=True))) for states in episode.states]
     return [frozenset(scene.closed(moment)) for moment in moments]
 
 
-def _spots(scene: Scene, episode: WatchedEpisode) -> NDArray[np.float64]:
+def _spots(scene: Scene, episode: Replay) -> NDArray[np.float64]:
     """Find where agents are drawn after each step: across, down, and how much smaller than alone [T + 1, N, 3]."""
     radius = agent_radius(scene) / unit_of(scene)
     return np.array([[*side_by_side([(x, y) for x, y in points], radius)] for points in episode.points.tolist()])
@@ -89,7 +71,7 @@ def _spots(scene: Scene, episode: WatchedEpisode) -> NDArray[np.float64]:
 # As SVG.
 
 
-def film_svg(scene: Scene, episode: WatchedEpisode) -> str:
+def film_svg(scene: Scene, episode: Replay) -> str:
     """Animate the map of the pages: agents move, gates open, and a line says what happens; no script is needed."""
     unit, disc = unit_of(scene), agent_radius(scene)
     steps = len(episode.points) - 1 + PAUSE
@@ -127,7 +109,7 @@ def _shown(begin: float, end: float, timing: dict[str, str]) -> Html:
     return tag("animate", attributeName="visibility", calcMode="discrete", keyTimes=times, values=values, **timing)
 
 
-def _gate_style(scene: Scene, episode: WatchedEpisode, steps: int) -> str:
+def _gate_style(scene: Scene, episode: Replay, steps: int) -> str:
     """Show and hide what closes an area, by CSS."""
     closed, rules = _closed(scene, episode), []
     for number, area in enumerate(scene.areas):
@@ -146,7 +128,7 @@ def _gate_style(scene: Scene, episode: WatchedEpisode, steps: int) -> str:
 # As pixels.
 
 
-def frames(scene: Scene, episode: WatchedEpisode, begin: int = 0) -> Iterator[Image.Image]:
+def frames(scene: Scene, episode: Replay, begin: int = 0) -> Iterator[Image.Image]:
     """Paint the frames of a film, `BETWEEN` for each step, from one on; thousands would not fit into memory."""
     painter = MapPainter(scene, PIXELS, MARGIN, CAPTION)
     spots, said, caption = _spots(scene, episode), dict(captions(episode)), ""
@@ -158,7 +140,7 @@ def frames(scene: Scene, episode: WatchedEpisode, begin: int = 0) -> Iterator[Im
             yield painter.paint(dict(zip(scene.agents, now.tolist(), strict=True)), closed, caption)
 
 
-def _gif(scene: Scene, episode: WatchedEpisode) -> bytes:
+def _gif(scene: Scene, episode: Replay) -> bytes:
     steps = len(episode.points) - 1
     ends = [next(frames(scene, episode, step)) for step in (0, steps)]  # before gates opened, and after
     both = Image.new("RGB", (ends[0].width, 2 * ends[0].height))
@@ -172,7 +154,7 @@ def _gif(scene: Scene, episode: WatchedEpisode) -> bytes:
     return buffer.getvalue()
 
 
-def _mp4(scene: Scene, episode: WatchedEpisode) -> bytes:
+def _mp4(scene: Scene, episode: Replay) -> bytes:
     ffmpeg = shutil.which("ffmpeg")
     if ffmpeg is None:
         raise SettingsError("an .mp4 needs ffmpeg, which is not installed; .gif and .svg do without")
