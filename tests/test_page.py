@@ -395,7 +395,7 @@ def test_states_and_events_are_told_by_number():
     scene = scene_of(hk.load_task("rendezvous-2"))
     names = Numbering()
     own = replay_data(meeting_review(scene).replays["greedy"], names)
-    known = list(names.number)
+    known = list(names)
     changes = [
         [(step, known[number]) for step, number in zip(line[::2], line[1::2], strict=True)] for line in own["states"]
     ]

@@ -178,16 +178,15 @@ def _pages(
         width, height = sizes[one]
         lower = max(width, wide), max(0, high - height - GAP)
         narrower = max(0, wide - width - GAP), max(height, high)
-        if one == leading[0]:
-            for (right, bottom), frames in _pages(sizes, rest, others, (left, top + height + GAP), lower):
-                yield (right, bottom), {**frames, one: (left, right - left, top, height)}
-            for (right, bottom), frames in _pages(sizes, rest, others, (left + width + GAP, top), narrower):
-                yield (right, bottom), {**frames, one: (left, width, top, bottom - top)}
-        else:
-            for (right, bottom), frames in _pages(sizes, rest, others, corner, lower):
-                yield (right, bottom + GAP + height), {**frames, one: (left, right - left, bottom + GAP, height)}
-            for (right, bottom), frames in _pages(sizes, rest, others, corner, narrower):
-                yield (right + GAP + width, bottom), {**frames, one: (right + GAP, width, top, bottom - top)}
+        is_first = one == leading[0]
+        start = (left, top + height + GAP) if is_first else corner
+        for (right, bottom), frames in _pages(sizes, rest, others, start, lower):
+            row = top if is_first else bottom + GAP
+            yield (right, max(bottom, row + height)), {**frames, one: (left, right - left, row, height)}
+        start = (left + width + GAP, top) if is_first else corner
+        for (right, bottom), frames in _pages(sizes, rest, others, start, narrower):
+            column = left if is_first else right + GAP
+            yield (max(right, column + width), bottom), {**frames, one: (column, width, top, bottom - top)}
 
 
 def _grid(sizes: Sequence[Pair], chosen: Sequence[int], columns: int, corner: Pair, least: Pair) -> Page:

@@ -178,8 +178,13 @@ class Summary:
 def needs_log_x(section: Section, policy: str = KINDS[0]) -> bool:
     """Say whether some groups learn so much sooner than others that a linear axis would not show it."""
     times = [group.finals[policy].learnt_after for group in section.groups if policy in group.finals]
-    steps = [step for step in times if step]
-    return bool(steps) and max(steps) > FAR_APART * min(steps)
+    return spans([step for step in times if step is not None], FAR_APART)
+
+
+def spans(values: Iterable[float], least: float) -> bool:
+    """Say whether some positive values are so far apart that only a logarithmic scale shows all of them."""
+    positive = [value for value in values if value > 0]
+    return bool(positive) and max(positive) > least * min(positive)
 
 
 def line_numbers(groups: Sequence[RunGroup]) -> list[int]:

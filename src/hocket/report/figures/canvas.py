@@ -127,23 +127,20 @@ def literal(text: str, longest: int = LONGEST_NAME) -> str:
     """
     line = printable(text, len(text))
     line = line if len(line) <= longest else f"{line[: longest - 1]}…"
-    known = _letters()
+    _, known = _font()
     return "".join(letter if ord(letter) in known else MISSING for letter in line)
 
 
 @cache
-def _font() -> FT2Font:
-    return get_font(findfont(FONT))
-
-
-@cache
-def _letters() -> frozenset[int]:
-    return frozenset(_font().get_charmap())
+def _font() -> tuple[FT2Font, frozenset[int]]:
+    """Load the font, and list the letters that it has."""
+    font = get_font(findfont(FONT))
+    return font, frozenset(font.get_charmap())
 
 
 def measure(text: str, size: float) -> float:
     """Find how wide a line is in a size of the font, both in points."""
-    font = _font()
+    font, _ = _font()
     font.set_size(size, FINE * POINTS)
     font.set_text(text, 0.0)
     return font.get_width_height()[0] / 64 / FINE
@@ -184,9 +181,3 @@ def counted(number: float, _place: float = 0.0) -> str:
     ('20,000', '0.25', '1e-05')
     """
     return f"{number:,.0f}" if number == round(number) else f"{number:g}"
-
-
-def spans(values: Iterable[float], least: float) -> bool:
-    """Say whether some positive values are so far apart that only a logarithmic scale shows all of them."""
-    positive = [value for value in values if value > 0]
-    return bool(positive) and max(positive) > least * min(positive)

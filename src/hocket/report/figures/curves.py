@@ -32,13 +32,12 @@ from hocket.report.figures.canvas import (
     literal,
     measure,
     shorten,
-    spans,
     strokes,
     wrap,
     write_figure,
 )
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, Curve
-from hocket.report.summary import RunGroup, Section, Summary, needs_log_x
+from hocket.report.summary import RunGroup, Section, Summary, needs_log_x, spans
 from hocket.statistics import trailing_mean
 from hocket.study.published import Level
 from hocket.study.records import KINDS
@@ -57,12 +56,7 @@ ROOM = 0.3  # of the longest bar, that is left for its number
 
 
 def draw_curves(
-    section: Section,
-    path: str | Path,
-    *,
-    policy: str = KINDS[0],
-    log_x: bool | None = None,
-    log_y: bool = True,
+    section: Section, path: str | Path, *, policy: str = KINDS[0], log_x: bool | None = None, log_y: bool = True
 ) -> None:
     """Draw the median test steps over training with the quartiles as bands, and below the share of tests that succeed.
 

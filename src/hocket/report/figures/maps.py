@@ -42,11 +42,10 @@ from hocket.report.figures.canvas import (
     counted,
     literal,
     shorten,
-    spans,
     wrap,
     write_figure,
 )
-from hocket.report.summary import RunGroup, Section
+from hocket.report.summary import RunGroup, Section, spans
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS, STAY, STEPS
 from hocket.task.memory import memory_of
