@@ -172,7 +172,7 @@ def test_congruence_is_what_its_definition_says_whichever_way(way, case):
     graph, labels = case
     hidden = hide(graph, labels)
     with forced(way):
-        classes = graphs.congruence(graph, hidden)
+        classes = graphs.congruence(graph, hidden).classes
     assert classes.tolist() == congruence_by_definition(graph, hidden)
 
 
@@ -181,7 +181,7 @@ def test_congruence_merges_two_parallel_chains_rung_by_rung(way):
     length = LONG if way != "rounds" else 1_000  # each round merges one rung
     graph = parallel_chains(length)
     with forced(way):
-        classes = graphs.congruence(graph, hide(graph, {3}))
+        classes = graphs.congruence(graph, hide(graph, {3})).classes
     assert np.array_equal(classes, np.repeat(np.arange(length), 2))
 
 
@@ -189,21 +189,21 @@ def test_congruence_merges_two_parallel_chains_rung_by_rung(way):
 def test_congruence_of_a_chain_with_everything_hidden_is_one_class(way):
     graph = chain(LONG)
     with forced(way):
-        assert not graphs.congruence(graph, hide(graph, {0})).any()
+        assert not graphs.congruence(graph, hide(graph, {0})).classes.any()
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_congruence_of_a_chain_with_nothing_hidden_merges_nothing(way):
     graph = chain(LONG)
     with forced(way):
-        assert np.array_equal(graphs.congruence(graph, hide(graph, set())), np.arange(LONG))
+        assert np.array_equal(graphs.congruence(graph, hide(graph, set())).classes, np.arange(LONG))
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_congruence_of_a_star_merges_the_middle_with_the_hidden_rays(way):
     graph = star(LONG)
     with forced(way):
-        classes = graphs.congruence(graph, graph.label % 2 == 0)
+        classes = graphs.congruence(graph, graph.label % 2 == 0).classes
     assert not classes[1::2].any() and classes[0] == 0
     assert np.array_equal(classes[2::2], np.arange(1, LONG // 2 + 1))
 
@@ -213,7 +213,7 @@ def test_congruence_carries_a_merge_from_the_middle_of_a_star_to_all_of_its_ends
     edges = [(hub, ray, 2 + 2 * ray + hub) for ray in range(2_000) for hub in (0, 1)]
     graph = make(4_002, [*edges, (0, 2_000, 1)])
     with forced(way):
-        classes = graphs.congruence(graph, hide(graph, {2_000}))
+        classes = graphs.congruence(graph, hide(graph, {2_000})).classes
     assert np.array_equal(classes, np.repeat(np.arange(2_001), 2))
 
 
@@ -222,22 +222,28 @@ def test_congruence_folds_a_chain_onto_a_cycle(way):
     # Hiding the one edge from node 7 back to node 0 makes every seventh node of the chain the same.
     graph = make(3_001, [(node, 0, node + 1) for node in range(3_000)] + [(7, 1, 0)])
     with forced(way):
-        classes = graphs.congruence(graph, hide(graph, {1}))
+        classes = graphs.congruence(graph, hide(graph, {1})).classes
     assert np.array_equal(classes, np.arange(3_001) % 7)
 
 
-# Proofs.
+@given(st.lists(st.integers(0, 9)), st.sampled_from([10, 10**7]))
+def test_a_place_of_each_key_is_chosen_however_many_keys_there_may_be(keys, most):
+    chosen, keeper = graphs.one_per_key(np.array(keys, np.int64), most)
+    assert [keys[place] for place in chosen] == sorted({*keys})
+    assert [keys[place] for place in keeper] == keys and {*keeper} == {*chosen}
+
+
+# Reasons for merges.
 
 
 @pytest.mark.parametrize("way", WAYS)
 @quick
 @given(case=partly_hidden())
-def test_a_proof_comes_to_the_same_classes(way, case):
+def test_there_are_as_many_merges_as_classes_are_fewer_than_nodes(way, case):
     graph, labels = case
     with forced(way):
-        proof = graphs.prove_congruence(graph, hide(graph, labels))
-    assert proof.classes.tolist() == congruence_by_definition(graph, hide(graph, labels))
-    assert len(proof.forest) == graph.nodes - len(set(proof.classes.tolist()))
+        merged = graphs.congruence(graph, hide(graph, labels))
+    assert merged.merges.shape == (2, graph.nodes - len(set(merged.classes.tolist())))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -246,11 +252,11 @@ def test_a_proof_comes_to_the_same_classes(way, case):
 def test_hiding_only_the_reasons_still_merges_the_two_nodes(way, case):
     graph, labels = case
     with forced(way):
-        proof = graphs.prove_congruence(graph, hide(graph, labels))
+        merged = graphs.congruence(graph, hide(graph, labels))
     for left in range(graph.nodes):
         for right in range(left + 1, graph.nodes):
-            if proof.classes[left] == proof.classes[right]:
-                reasons = set(graphs.hidden_reasons(graph, proof, left, right))
+            if merged.classes[left] == merged.classes[right]:
+                reasons = set(graphs.hidden_reasons(graph, merged.merges, left, right))
                 assert reasons and reasons <= labels
                 alone = congruence_by_definition(graph, hide(graph, reasons))
                 assert alone[left] == alone[right]
@@ -260,15 +266,15 @@ def test_hiding_only_the_reasons_still_merges_the_two_nodes(way, case):
 def test_the_reason_for_the_last_rung_of_parallel_chains_is_the_first(way):
     graph = parallel_chains(2_000)
     with forced(way):
-        proof = graphs.prove_congruence(graph, hide(graph, {3}))
-    assert graphs.hidden_reasons(graph, proof, 3_998, 3_999) == [3]
+        merged = graphs.congruence(graph, hide(graph, {3}))
+    assert graphs.hidden_reasons(graph, merged.merges, 3_998, 3_999) == [3]
 
 
 def test_reasons_leave_out_what_is_hidden_elsewhere():
     graph = make(4, [(0, 0, 1), (2, 1, 3)])
-    proof = graphs.prove_congruence(graph, hide(graph, {0, 1}))
-    assert graphs.hidden_reasons(graph, proof, 0, 1) == [0]
-    assert graphs.hidden_reasons(graph, proof, 2, 3) == [1]
+    merged = graphs.congruence(graph, hide(graph, {0, 1}))
+    assert graphs.hidden_reasons(graph, merged.merges, 0, 1) == [0]
+    assert graphs.hidden_reasons(graph, merged.merges, 2, 3) == [1]
 
 
 @quick

@@ -21,7 +21,6 @@ from hocket.learn.optimal.block import SMALL, solve, solve_at_once, solve_in_ord
 from hocket.learn.sweep import SweepSettings
 from hocket.learn.sweep.block import SweepBlock
 from hocket.learn.warmup import _stand_in, compile_kernels
-from hocket.machine.algebra import first_of_each
 from hocket.machine.formats.schema import machine_from, machine_to
 from hocket.study.engines import ThreadEngine
 from hocket.study.testing import play_tests
@@ -446,12 +445,6 @@ def test_repairing_a_team_without_gates_makes_no_other_task_for_each_agent(monke
     monkeypatch.setattr(hk.Task, "with_knows", lambda task, knows: made.append(knows) or changed(task, knows))
     assert hk.repair_task(hk.rendezvous(30)).added == {}
     assert made == []
-
-
-@given(st.lists(st.integers(0, 9)), st.sampled_from([10, 10**7]))
-def test_the_first_place_of_each_key_is_found_however_many_keys_there_may_be(keys, most):
-    found = first_of_each(np.array(keys, np.int64), most)
-    assert found.tolist() == [keys.index(key) for key in sorted({*keys})]
 
 
 @given(st.data())

@@ -208,40 +208,45 @@ def ranges(starts: Ints, stops: Ints) -> Ints:
     return (offsets + np.arange(len(offsets))).astype(np.int32)
 
 
-def congruence(graph: Graph, hidden: Flags) -> Ints:
+class Congruence(NamedTuple):
+    """Classes of nodes, numbered in the order of their first nodes, and the merges that made them: a spanning forest.
+
+    A merge is a pair of edges with one label and merged sources, whose targets it merged; or, where the second one is
+    -1, a hidden edge that alone merged its two nodes.
+    """
+
+    classes: Ints  # [nodes]
+    merges: Ints  # [2, merges] in the order in which they were made
+
+
+def congruence(graph: Graph, hidden: Flags) -> Congruence:
     """Merge nodes joined by hidden edges, then targets of like edges of merged nodes, until nothing clashes.
 
-    `hidden` flags edges. Returns the class of each node; classes are numbered in the order of their first nodes.
-    Near-linear: rounds over all edges while they merge much, then a work list of what is left.
-    """
-    return _close_by_edge(graph, hidden).classes if len(graph.target) < SMALL else _merge(graph, hidden)[0]
-
-
-def _merge(graph: Graph, hidden: Flags) -> tuple[Ints, list[Ints]]:
-    """Merge whole rounds at a time; also return the merges that made the classes, (left, right) edges of each round.
-
-    The first were made because of a hidden edge alone, and have -1 on the right.
+    `hidden` flags edges. Near-linear: rounds over all edges while they merge much, then a work list of what is left.
     """
     edge = np.flatnonzero(hidden).astype(np.int32)
+    if len(graph.target) < SMALL:
+        source, label, target = (part.tolist() for part in graph[1:])
+        return _close(graph.nodes, source, label, target, [(each, -1) for each in edge.tolist()])
     classes, count, made = _components(graph.nodes, graph.source[edge], graph.target[edge])
     merges = [np.stack((edge[made], np.full(len(made), -1, np.int32)))]
     edge = np.flatnonzero(~hidden).astype(np.int32)
     source, label, target = classes[graph.source[edge]], graph.label[edge], classes[graph.target[edge]]
     labels = int(graph.label.max()) + 1
     while True:
-        # Invariant: (source, label, target) are the visible edges between the classes found so far.
-        kept, keeper = _one_per_key(source.astype(np.int64) * labels + label, count * labels)
+        # Invariant: (source, label, target) are the visible edges between the classes so far.
+        chosen, keeper = one_per_key(source.astype(np.int64) * labels + label, count * labels)
         clash = target[keeper] != target
         if not clash.any():
-            return classes, merges
+            return Congruence(classes, np.concatenate(merges, axis=1))
         left, right = keeper[clash], np.flatnonzero(clash)
-        if len(left) * NARROW < len(kept):
-            work = zip(target[left].tolist(), target[right].tolist(), left.tolist(), right.tolist(), strict=True)
-            proof = _close(count, source.tolist(), label.tolist(), target.tolist(), list(work), [])
-            merges.append(edge[np.array([row[2:] for row in proof.forest], np.intp).reshape(-1, 2).T])
-            return proof.classes[classes], merges
+        if len(left) * NARROW < len(chosen):
+            work = list(zip(left.tolist(), right.tolist(), strict=True))
+            rest = _close(count, source.tolist(), label.tolist(), target.tolist(), work)
+            return Congruence(rest.classes[classes], np.concatenate((*merges, edge[rest.merges]), axis=1))
         merged, count, made = _components(count, target[left], target[right])
         merges.append(np.stack((edge[left[made]], edge[right[made]])))
+        kept = np.sort(chosen)
         edge, source, label, target = edge[kept], source[kept], label[kept], target[kept]
         classes, source, target = merged[classes], merged[source], merged[target]
 
@@ -270,69 +275,44 @@ def _components(nodes: int, left: Ints, right: Ints) -> tuple[Ints, int, NDArray
     return number[root], int(np.count_nonzero(is_first)), via[via >= 0]
 
 
-def _one_per_key(key: NDArray[np.int64], keys: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Choose one position for each key that occurs; return those, and for every position the one chosen for its key."""
-    positions = np.arange(len(key), dtype=np.intp)
-    if keys > 4 * len(key) + 1_000_000:
-        _, kept, inverse = np.unique(key, return_index=True, return_inverse=True)
-        return kept, kept[inverse]
-    slot = np.empty(keys, np.intp)
-    slot[key] = positions
-    keeper = slot[key]
-    return np.flatnonzero(keeper == positions), keeper
+def one_per_key(key: NDArray[np.int64], keys: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Choose one position for each key that occurs; return those, in the order of keys, and for every position the one
+    chosen for its key. It takes linear time, where the keys are not too many.
 
-
-Merge = tuple[int, int, int, int]  # (a, b, left, right)
-
-
-class Proof(NamedTuple):
-    """Classes, and the merges that made them: a forest with one edge (a, b) for each merge.
-
-    A merge was made because of two edges (left, right) of the graph with one label and merged sources, or, where
-    right is -1, because of the hidden edge `left` alone.
+    >>> [part.tolist() for part in one_per_key(np.array([3, 1, 3, 0]), keys=5)]
+    [[3, 1, 2], [2, 1, 2, 3]]
     """
-
-    classes: Ints  # [nodes]
-    forest: list[Merge]  # in the order in which they were made
-
-
-def prove_congruence(graph: Graph, hidden: Flags) -> Proof:
-    """Do what `congruence` does, and remember why each merge was made."""
-    if len(graph.target) < SMALL:
-        return _close_by_edge(graph, hidden)
-    classes, merges = _merge(graph, hidden)
-    left, right = np.concatenate(merges, axis=1)
-    ends = np.where(right < 0, graph.source[left], graph.target[left]), graph.target[np.where(right < 0, left, right)]
-    return Proof(classes, list(zip(*(part.tolist() for part in (*ends, left, right)), strict=True)))
-
-
-def _close_by_edge(graph: Graph, hidden: Flags) -> Proof:
-    """Merge by a union-find with a work list."""
-    source, target = graph.source.tolist(), graph.target.tolist()
-    merging = [(source[edge], target[edge], edge, -1) for edge in np.flatnonzero(hidden).tolist()]
-    return _close(graph.nodes, source, graph.label.tolist(), target, merging, hidden.tolist())
+    if keys > 4 * len(key) + 1_000_000:
+        _, chosen, inverse = np.unique(key, return_index=True, return_inverse=True)
+        return chosen, chosen[inverse]
+    slot = np.full(keys, -1, np.intp)
+    slot[key] = np.arange(len(key), dtype=np.intp)
+    return slot[slot >= 0], slot[key]
 
 
 def _close(
-    nodes: int, source: list[int], label: list[int], target: list[int], merging: list[Merge], hidden: list[bool]
-) -> Proof:
+    nodes: int, source: list[int], label: list[int], target: list[int], merging: list[tuple[int, int]]
+) -> Congruence:
+    """Merge by a union-find with a work list, which begins with the merges that are to be made."""
     root = list(range(nodes))
     edges: list[dict[int, int]] = [{} for _ in range(nodes)]  # of each root: label -> a visible edge of its class
+    hidden = {edge for edge, also in merging if also < 0}
     for edge, (start, name) in enumerate(zip(source, label, strict=True)):
-        if not hidden or not hidden[edge]:
+        if edge not in hidden:
             edges[start][name] = edge
-    forest: list[Merge] = []
+    merges: tuple[list[int], list[int]] = [], []
     work = deque(merging)  # first in, first out: proofs stay short
     while work:
-        left, right, because, and_because = work.popleft()
-        a, b = left, right
+        left, right = work.popleft()
+        a, b = (source[left], target[left]) if right < 0 else (target[left], target[right])
         while root[a] != a:
             root[a] = a = root[root[a]]
         while root[b] != b:
             root[b] = b = root[root[b]]
         if a == b:
             continue
-        forest.append((left, right, because, and_because))
+        merges[0].append(left)
+        merges[1].append(right)
         if len(edges[a]) < len(edges[b]):
             a, b = b, a
         root[b] = a
@@ -340,7 +320,7 @@ def _close(
         for name, edge in edges[b].items():
             other = known.setdefault(name, edge)
             if other != edge:
-                work.append((target[other], target[edge], other, edge))
+                work.append((other, edge))
         edges[b] = {}
     number: dict[int, int] = {}
     classes = []
@@ -348,7 +328,7 @@ def _close(
         while root[top] != top:
             root[top] = top = root[root[top]]
         classes.append(number.setdefault(top, len(number)))
-    return Proof(np.array(classes, np.int32), forest)
+    return Congruence(np.array(classes, np.int32), np.array(merges, np.int32))
 
 
 def hidden_path(both: Graph, hidden: Flags, start: int, goals: Flags) -> tuple[int, list[int]] | None:
@@ -366,24 +346,26 @@ def hidden_path(both: Graph, hidden: Flags, start: int, goals: Flags) -> tuple[i
     return int(near[0]), [label % len(hidden) for label in labels_to(graph, reach, int(near[0]))]
 
 
-def hidden_reasons(graph: Graph, proof: Proof, left: int, right: int) -> list[int]:
-    """List the labels of the hidden edges on which the merging of two nodes rests."""
+def hidden_reasons(graph: Graph, merges: Ints, one: int, other: int) -> list[int]:
+    """List the labels of the hidden edges on which it rests that merges of a congruence have merged two nodes."""
+    left, right = merges
+    ends = np.where(right < 0, graph.source[left], graph.target[left]), graph.target[np.where(right < 0, left, right)]
     links: dict[int, list[tuple[int, int]]] = {}
-    for merge, (a, b, _, _) in enumerate(proof.forest):
+    for merge, (a, b) in enumerate(zip(*(nodes.tolist() for nodes in ends), strict=True)):
         links.setdefault(a, []).append((merge, b))
         links.setdefault(b, []).append((merge, a))
     reasons: dict[int, None] = {}
     used: set[int] = set()
-    open_pairs = [(left, right)]
+    open_pairs = [(one, other)]
     while open_pairs:
         one, other = open_pairs.pop()
         for merge in path_to(search_tree(one, links.__getitem__, other), other):
             if merge in used:
                 continue
             used.add(merge)
-            _, _, because, and_because = proof.forest[merge]
-            if and_because < 0:
-                reasons[int(graph.label[because])] = None
+            edge, also = merges[:, merge]
+            if also < 0:
+                reasons[int(graph.label[edge])] = None
             else:
-                open_pairs.append((int(graph.source[because]), int(graph.source[and_because])))
+                open_pairs.append((int(graph.source[edge]), int(graph.source[also])))
     return list(reasons)

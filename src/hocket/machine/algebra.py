@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import MachineError
-from hocket.graphs import Flags, Ints, congruence, ranges
+from hocket.graphs import Flags, Ints, congruence, one_per_key, path_to, ranges
 from hocket.machine.names import Names, make_distinct, require_member
 from hocket.machine.reward_machine import Origin, RewardMachine, require_machines
 
@@ -79,19 +79,6 @@ def flag_events(machine: RewardMachine, events: Iterable[str]) -> Flags:
     return flags
 
 
-def first_of_each(key: NDArray[np.int64], keys: int) -> NDArray[np.intp]:
-    """Find where each key that occurs does so first, in the order of keys; in linear time, where they are not too many.
-
-    >>> first_of_each(np.array([3, 1, 3, 0]), keys=5).tolist()
-    [3, 1, 0]
-    """
-    if keys > 4 * len(key) + 1_000_000:
-        return np.unique(key, return_index=True)[1]
-    place = np.full(keys, -1, np.intp)
-    place[key[::-1]] = np.arange(len(key))[::-1]  # the last assignment wins, so the first position does
-    return place[place >= 0]
-
-
 class Projection:
     """A projection in integers: the classes of states that events outside a local event set merge."""
 
@@ -100,9 +87,9 @@ class Projection:
         seen = visible[graph.label]
         self.team = team
         self.visible = visible  # [events]
-        self.classes = congruence(graph, ~seen)  # [states] the class of each state
+        self.classes = congruence(graph, ~seen).classes  # [states] the class of each state
         source, label, target = self.classes[graph.source[seen]], graph.label[seen], self.classes[graph.target[seen]]
-        chosen = first_of_each(label.astype(np.int64) * len(team.states) + source, len(visible) * len(team.states))
+        chosen, _ = one_per_key(label.astype(np.int64) * len(team.states) + source, len(visible) * len(team.states))
         self.source, self.label, self.target = source[chosen], label[chosen], target[chosen]  # sorted by label
         self.is_final = np.zeros(int(self.classes.max()) + 1, np.bool_)  # [classes]
         self.is_final[self.classes[team.is_final]] = True
@@ -280,7 +267,7 @@ def distinguish(left: RewardMachine, right: RewardMachine) -> tuple[str, ...] | 
     root = list(range(offset + len(rows_right)))
     # Breadth first, and shortest in spite of the pruning: a pair is left out only if a chain of earlier pairs links its
     # two states, and whatever tells the two apart tells apart some pair of the chain, which was reached no later.
-    came: list[tuple[int, str]] = [(-1, "")]
+    came: dict[int, tuple[int, str] | None] = {0: None}
     queue = [(left.start, right.start)]
     root[offset + right.start] = left.start
     if final_left[left.start] != final_right[right.start]:
@@ -289,11 +276,11 @@ def distinguish(left: RewardMachine, right: RewardMachine) -> tuple[str, ...] | 
         row, other_row = rows_left[state], rows_right[other]
         for event in other_row:
             if event not in row:
-                return (*_trace_back(came, index), event)
+                return (*path_to(came, index), event)
         for event, (end, reward) in row.items():
             other_end, other_reward = other_row.get(event, (-1, 0.0))
             if other_end < 0 or reward != other_reward or final_left[end] != final_right[other_end]:
-                return (*_trace_back(came, index), event)
+                return (*path_to(came, index), event)
             a, b = end, offset + other_end
             while root[a] != a:
                 root[a] = a = root[root[a]]
@@ -301,8 +288,8 @@ def distinguish(left: RewardMachine, right: RewardMachine) -> tuple[str, ...] | 
                 root[b] = b = root[root[b]]
             if a != b:
                 root[b] = a
+                came[len(queue)] = index, event
                 queue.append((end, other_end))
-                came.append((index, event))
     return None
 
 
@@ -314,11 +301,3 @@ def _rows(machine: RewardMachine) -> list[dict[str, tuple[int, float]]]:
     for source, label, target, reward in edges:
         rows[source][names[label]] = (target, reward)
     return rows
-
-
-def _trace_back(came: Sequence[tuple[int, str]], index: int) -> tuple[str, ...]:
-    trace: list[str] = []
-    while index > 0:
-        index, event = came[index]
-        trace.append(event)
-    return tuple(reversed(trace))

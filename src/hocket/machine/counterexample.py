@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from hocket.graphs import Flags, Ints, hidden_path, hidden_reasons, prove_congruence
+from hocket.graphs import Flags, Ints, congruence, hidden_path, hidden_reasons
 from hocket.machine.algebra import Projection, Views
 from hocket.machine.reward_machine import RewardMachine
 from hocket.machine.shared_rewards import Refutation
@@ -228,6 +228,6 @@ def _nearest_merged(team: RewardMachine, visible: Flags, state: int, goals: Flag
     if direct is not None:
         other, labels = direct
         return other, list(dict.fromkeys(labels))
-    proof = prove_congruence(team.graph, ~visible[team.graph.label])
     other = int(np.flatnonzero(goals)[0])
-    return other, hidden_reasons(team.graph, proof, state, other)
+    merges = congruence(team.graph, ~visible[team.graph.label]).merges
+    return other, hidden_reasons(team.graph, merges, state, other)

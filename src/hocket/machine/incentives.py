@@ -150,7 +150,7 @@ class _Market:
         hidden = np.ones(len(view.visible), np.bool_)
         hidden[self.shared(payer, agent)] = False
         graph, _ = make_graph(len(view.is_final), view.source, view.label, view.target)
-        return congruence(graph, hidden[graph.label])
+        return congruence(graph, hidden[graph.label]).classes
 
     def make(self, payments: Iterable[_Payment]) -> None:
         """Move the amounts from the payers to the others."""
