@@ -171,10 +171,17 @@ def solve(
     offsets = np.cumsum([0, *(int(column.max()) + 1 for column in columns)])
     unknowns = np.stack([column[rows] + offset for column, offset in zip(columns, offsets, strict=False)], axis=1)
     equations = [(row, values[code]) for row, code in zip(unknowns.tolist(), codes[rows].tolist(), strict=True)]
-    system = _System(proves=False)
-    failed = next((number for number, equation in enumerate(equations) if not system.add(*equation)), None)
-    if failed is not None:
-        return {int(rows[number]): weight for number, weight in _weights(equations[: failed + 1]).items()}
+    system = _System()
+    independent: list[int] = []  # equations that do not follow from those before
+    for number, equation in enumerate(equations):
+        missing = system.add(*equation)
+        if missing is None:
+            independent.append(number)
+        elif missing:
+            weights = _weights([equations[each][0] for each in independent], equation[0])
+            return {
+                int(rows[each]): weight for each, weight in zip((*independent, number), weights, strict=True) if weight
+            }
     for row, reward in equations if shares is not None else ():
         # Where amounts are still free, controllers get equal parts and the others nothing.
         targets = _targets(reward, shares or ()) if any(map(system.is_free, row)) else ()
@@ -194,16 +201,20 @@ def _targets(reward: int, shares: Sequence[int]) -> list[int]:
     return [sum(int(next(parts)) for _ in range(count)) for count in shares]
 
 
-def _weights(equations: Sequence[tuple[list[int], int]]) -> dict[int, int]:
-    """Say with which weights the equations, the last of which contradicts the others, add up to a contradiction."""
-    system = _System(proves=True)
-    for unknowns, reward in equations:
-        system.add(unknowns, reward)
-    weights = {number: Fraction(weight) for number, weight in sorted(system.contradiction.items())}
-    scale = math.lcm(*(weight.denominator for weight in weights.values()))
-    whole = {number: int(weight * scale) for number, weight in weights.items()}
-    common = math.gcd(*whole.values()) * (1 if next(iter(whole.values())) > 0 else -1)
-    return {number: weight // common for number, weight in whole.items()}
+def _weights(independent: Sequence[list[int]], unknowns: list[int]) -> list[int]:
+    """Say with which weights the unknowns of independent equations, and of one that follows from them, cancel."""
+    columns: dict[int, list[int]] = {unknown: [] for unknown in unknowns}  # unknown -> the equations that have it
+    for number, row in enumerate(independent):
+        for unknown in row:
+            columns.setdefault(unknown, []).append(number)
+    system = _System()
+    for unknown, numbers in columns.items():
+        system.add(numbers, int(unknown in unknowns))
+    weights = [*(Fraction(system.value(number)) for number in range(len(independent))), Fraction(-1)]
+    scale = math.lcm(*(weight.denominator for weight in weights))
+    whole = [int(weight * scale) for weight in weights]
+    common = math.gcd(*whole) * (1 if next(filter(None, whole)) > 0 else -1)
+    return [weight // common for weight in whole]
 
 
 class _Form(NamedTuple):
@@ -211,7 +222,6 @@ class _Form(NamedTuple):
 
     constant: Amount
     multiples: dict[int, Amount]
-    proof: dict[int, Amount]  # the equations, with weights, that it is the sum of; empty where none are kept
 
 
 class _System:
@@ -221,17 +231,13 @@ class _System:
     it. With two unknowns in each equation this is a union-find with differences.
     """
 
-    def __init__(self, *, proves: bool) -> None:
+    def __init__(self) -> None:
         self._solved: dict[int, _Form] = {}
         self._users: dict[int, set[int]] = {}  # free unknown -> the solved ones that depend on it
-        self._proves, self._count = proves, 0
-        self.contradiction: dict[int, Amount] = {}
 
-    def add(self, unknowns: Iterable[int], total: Amount) -> bool:
-        """Require that some unknowns add up to a total; say whether that is possible."""
+    def add(self, unknowns: Iterable[int], total: Amount) -> Amount | None:
+        """Require that some unknowns add up to a total; if their sum is settled already, say what it lacks."""
         multiples: dict[int, Amount] = {}
-        proof: dict[int, Amount] = {self._count: 1} if self._proves else {}
-        self._count += 1
         for unknown in unknowns:
             form = self._solved.get(unknown)
             if form is None:
@@ -239,15 +245,12 @@ class _System:
                 continue
             total -= form.constant
             _add(multiples, form.multiples, 1)
-            _add(proof, form.proof, -1)
-        if multiples := {unknown: factor for unknown, factor in multiples.items() if factor}:
-            users = self._users
-            easiest = min(multiples, key=lambda each: (abs(multiples[each]) != 1, len(users.get(each, ()))))
-            self._solve_for(easiest, multiples, total, proof)
-            return True
-        if total:
-            self.contradiction = proof
-        return not total
+        multiples = {unknown: factor for unknown, factor in multiples.items() if factor}
+        if not multiples:
+            return total
+        easiest = min(multiples, key=lambda each: (abs(multiples[each]) != 1, len(self._users.get(each, ()))))
+        self._solve_for(easiest, multiples, total)
+        return None
 
     def is_free(self, unknown: int) -> bool:
         """Say whether an unknown may still have any value."""
@@ -259,18 +262,14 @@ class _System:
         form = self._solved.get(unknown)
         return 0 if form is None else form.constant
 
-    def _solve_for(self, unknown: int, multiples: dict[int, Amount], total: Amount, proof: dict[int, Amount]) -> None:
+    def _solve_for(self, unknown: int, multiples: dict[int, Amount], total: Amount) -> None:
         factor = multiples.pop(unknown)
-        form = _Form(
-            _divide(total, factor),
-            {other: _divide(-multiple, factor) for other, multiple in multiples.items()},
-            {number: _divide(weight, factor) for number, weight in proof.items()},
-        )
+        terms = {other: _divide(-multiple, factor) for other, multiple in multiples.items()}
+        form = _Form(_divide(total, factor), terms)
         for user in self._users.pop(unknown, set()):
             before = self._solved[user]
             times = before.multiples.pop(unknown)
             _add(before.multiples, form.multiples, times)
-            _add(before.proof, form.proof, times)
             self._solved[user] = before._replace(constant=before.constant + times * form.constant)
             self._note(user, form.multiples)
         self._solved[unknown] = form
