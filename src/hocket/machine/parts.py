@@ -33,6 +33,7 @@ class Labelled(NamedTuple):
 
 Part = str | RewardMachine | Labelled
 Machines = Sequence[tuple[str, RewardMachine]]  # and their names
+States = tuple[str, ...]  # of parts that run at the same time; empty where one can no longer be completed
 
 
 def sequence(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
@@ -53,12 +54,11 @@ def _sequence(parts: Machines) -> RewardMachine:
         number, state = key
         machine = parts[number][1]
         for event, target in machine.moves.get(state, {}).items():
-            is_done = target in machine.final
-            yield event, (number + 1, starts[number + 1]) if is_done else (number, target)
+            yield event, (number + 1, starts[number + 1]) if target in machine.final else (number, target)
 
     return _build(
         (0, starts[0]),
-        lambda key: follow(key) if key[0] < len(parts) else (),
+        follow,
         lambda key: key[0] == len(parts),
         lambda key: _inside(*parts[key[0]], key[1]) if key[0] < len(parts) else DONE,
         parts,
@@ -81,18 +81,12 @@ def any_order(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
                 raise MachineError(f"parts in any order must have no event in common, got {event!r} twice")
             taken.add(event)
 
-    def follow(key: tuple[str, ...]) -> Iterable[tuple[str, tuple[str, ...]]]:
-        for place, (_, machine) in enumerate(labelled):
-            for event, target in machine.moves.get(key[place], {}).items():
+    def follow(key: States) -> Iterable[tuple[str, States]]:
+        for place, row in enumerate(_rows(key, labelled)):
+            for event, target in row.items():
                 yield event, (*key[:place], target, *key[place + 1 :])
 
-    return _build(
-        tuple(machine.initial for _, machine in labelled),
-        follow,
-        lambda key: all(state in machine.final for state, (_, machine) in zip(key, labelled, strict=True)),
-        lambda key: _left(key, labelled, ", "),
-        labelled,
-    )
+    return _side_by_side(labelled, follow, all, ", ")
 
 
 def either(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
@@ -102,23 +96,38 @@ def either(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
     [('a', 'done'), ('c', 'done')]
     """
     labelled = _labelled(parts, named)
-    start: tuple[str | None, ...] = tuple(machine.initial for _, machine in labelled)
 
-    def follow(key: tuple[str | None, ...]) -> Iterable[tuple[str, tuple[str | None, ...]]]:
-        rows = [
-            {} if state is None else machine.moves.get(state, {})
-            for state, (_, machine) in zip(key, labelled, strict=True)
-        ]
+    def follow(key: States) -> Iterable[tuple[str, States]]:
+        rows = _rows(key, labelled)
         for event in dict.fromkeys(chain(*rows)):
-            yield event, tuple(row.get(event) for row in rows)
+            yield event, tuple(row.get(event, "") for row in rows)
 
-    return _build(
-        start,
-        follow,
-        lambda key: any(state in machine.final for state, (_, machine) in zip(key, labelled, strict=True) if state),
-        lambda key: _left(key, labelled, " or "),
-        labelled,
-    )
+    return _side_by_side(labelled, follow, any, " or ")
+
+
+def _rows(key: States, parts: Machines) -> list[Mapping[str, str]]:
+    """List where events lead in each part, from its state."""
+    return [machine.moves.get(state, {}) for state, (_, machine) in zip(key, parts, strict=True)]
+
+
+def _side_by_side(
+    parts: Machines,
+    follow: Callable[[States], Iterable[tuple[str, States]]],
+    enough: Callable[[Iterable[bool]], bool],
+    joint: str,
+) -> RewardMachine:
+    """Build the machine of parts that run at the same time, named after what is left of them; done if enough are."""
+
+    def is_done(key: States) -> bool:
+        return enough(state in machine.final for state, (_, machine) in zip(key, parts, strict=True))
+
+    def name(key: States) -> str:
+        if is_done(key):
+            return DONE
+        left = ((*part, state) for part, state in zip(parts, key, strict=True) if state and state not in part[1].final)
+        return joint.join(_inside(*each, ": ") for each in left)
+
+    return _build(tuple(machine.initial for _, machine in parts), follow, is_done, name, parts)
 
 
 def repeat(part: Part, times: int) -> RewardMachine:
@@ -153,18 +162,11 @@ def within(part: Part, most_events: int, events: Iterable[str] | None = None) ->
 
     def name(key: tuple[str, int]) -> str:
         state, left = key
-        return (
-            DONE if state in machine.final else f"{_inside(label, machine, state, ': ')}, {left} left" if left else LATE
-        )
+        if state in machine.final:
+            return DONE
+        return f"{_inside(label, machine, state, ': ')}, {left} left" if left else LATE
 
-    is_final = machine.final.__contains__
-    return _build(
-        (machine.initial, most),
-        lambda key: () if is_final(key[0]) else follow(key),
-        lambda key: is_final(key[0]),
-        name,
-        [(label, machine)],
-    )
+    return _build((machine.initial, most), follow, lambda key: key[0] in machine.final, name, [(label, machine)])
 
 
 def unfold(machine: RewardMachine, calls: Mapping[str, RewardMachine]) -> RewardMachine:
@@ -304,14 +306,6 @@ def _require_completion(label: str, machine: RewardMachine) -> None:
 def _inside(label: str, machine: RewardMachine, state: str, joint: str = INSIDE) -> str:
     """Name a state of a part: the part itself where it begins."""
     return label if state == machine.initial else f"{label}{joint}{state}"
-
-
-def _left(key: Iterable[str | None], parts: Machines, joint: str) -> str:
-    """Name a state after what is left of some parts."""
-    pairs = [(label, machine, state) for (label, machine), state in zip(parts, key, strict=True) if state is not None]
-    if joint == " or " and any(state in machine.final for _, machine, state in pairs):
-        return DONE
-    return joint.join(_inside(*each, ": ") for each in pairs if each[2] not in each[1].final) or DONE
 
 
 def _count(number: object, what: str) -> int:
