@@ -186,12 +186,6 @@ def components(links: Sequence[Sequence[int]]) -> list[int]:
     return component
 
 
-def both_ways(graph: Graph, labels: int) -> Graph:
-    """Add the reverse of each edge; its label is that of the edge plus `labels`, the number of labels."""
-    source, target = np.concatenate((graph.source, graph.target)), np.concatenate((graph.target, graph.source))
-    return make_graph(graph.nodes, source, np.concatenate((graph.label, graph.label + labels)), target)[0]
-
-
 def labels_to(graph: Graph, reach: Reach, node: int) -> list[int]:
     """Read off the labels on the tree's way from the root to `node`."""
     labels: list[int] = []
@@ -331,19 +325,20 @@ def _close(
     return Congruence(np.array(classes, np.int32), np.array(merges, np.int32))
 
 
-def hidden_path(both: Graph, hidden: Flags, start: int, goals: Flags) -> tuple[int, list[int]] | None:
-    """Find a shortest way from a node to one of `goals` along hidden labels, in either direction.
+def hidden_path(graph: Graph, hidden: Flags, start: int, goals: Flags) -> tuple[int, list[int]] | None:
+    """Find a shortest way from a node to one of `goals` along edges with hidden labels, in either direction.
 
-    `both` has every edge in both directions, as `both_ways` makes it. Returns the goal and the labels on the way to it,
-    or None.
+    Returns the goal and the labels on the way to it, or None.
     """
-    usable = np.tile(hidden, 2)[both.label]
-    graph, _ = make_graph(both.nodes, both.source[usable], both.label[usable], both.target[usable])
-    reach = breadth_first(graph, start)
+    usable = hidden[graph.label]
+    source, label, target = graph.source[usable], graph.label[usable], graph.target[usable]
+    ends = np.concatenate((source, target)), np.concatenate((target, source))
+    both_ways, _ = make_graph(graph.nodes, ends[0], np.concatenate((label, label + len(hidden))), ends[1])
+    reach = breadth_first(both_ways, start)
     near = reach.order[goals[reach.order]]
     if len(near) == 0:
         return None
-    return int(near[0]), [label % len(hidden) for label in labels_to(graph, reach, int(near[0]))]
+    return int(near[0]), [label % len(hidden) for label in labels_to(both_ways, reach, int(near[0]))]
 
 
 def hidden_reasons(graph: Graph, merges: Ints, one: int, other: int) -> list[int]:

@@ -224,7 +224,7 @@ def why_merged(team: RewardMachine, visible: Flags, state: int, other: int) -> l
 
 
 def _nearest_merged(team: RewardMachine, visible: Flags, state: int, goals: Flags) -> tuple[int, list[int]]:
-    direct = hidden_path(team.both_ways, ~visible, state, goals)
+    direct = hidden_path(team.graph, ~visible, state, goals)
     if direct is not None:
         other, labels = direct
         return other, list(dict.fromkeys(labels))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import MachineError
-from hocket.graphs import Flags, Graph, Ints, Reach, both_ways, breadth_first, labels_to, make_graph
+from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, labels_to, make_graph
 from hocket.lazy import show_in_notebook
 from hocket.machine.names import (
     Listed,
@@ -208,11 +208,6 @@ class RewardMachine:
         for (state, event), target in self.transitions.items():
             moves.setdefault(state, {})[event] = target
         return MappingProxyType(moves)
-
-    @cached_property
-    def both_ways(self) -> Graph:
-        """The transitions, and each of them turned round."""
-        return both_ways(self.graph, len(self.events))
 
     @cached_property
     def unreachable(self) -> Names:
