@@ -326,13 +326,13 @@ def solve(world: IndividualModel, discount: float) -> np.ndarray:
 def test_shaping_takes_the_same_from_all_actions_of_a_state(task):
     """Ng, Harada and Russell 1999: so the best actions stay the best."""
     for name in task.agents:
-        plain, shaped = (individual_model(task, name, 0.3, False, discount) for discount in (None, 0.9))
+        plain, shaped = (individual_model(task, name, 0.3, False, discount, "index") for discount in (None, 0.9))
         taken = np.where(plain.table.is_final, 0, shaped.potential)[:, None, None]
         np.testing.assert_allclose(solve(shaped, 0.9), solve(plain, 0.9) - taken, atol=1e-9)
 
 
 def test_shaping_leaves_the_best_way_through_a_corridor():
-    models = (individual_model(corridor(4), "A1", 0.3, False, discount) for discount in (None, 0.9))
+    models = (individual_model(corridor(4), "A1", 0.3, False, discount, "index") for discount in (None, 0.9))
     plain, shaped = (solve(model, 0.9)[0] for model in models)
     assert plain.max(axis=1) == pytest.approx([0.81, 0.9, 1.0, 1.0])
     assert shaped.max(axis=1) == pytest.approx([-0.19, -0.1, 0.0, 0.0])

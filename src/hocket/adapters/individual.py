@@ -63,9 +63,8 @@ def individual_env(
     is refused, for its agents have no machines that follow the team's.
     """
     given = dict(locals())
-    loaded = as_task(task)
-    world = individual_model(loaded, agent, sync_probability, sync_literal, shaping)
-    env = IndividualEnv(loaded, agent, world, observation, max_episode_steps, counterfactuals, render_mode)
+    world = individual_model(as_task(task), agent, sync_probability, sync_literal, shaping, observation)
+    env = IndividualEnv(world, max_episode_steps, counterfactuals, render_mode)
     env.spec = EnvSpec(ID, entry_point=ENTRY, order_enforce=False, disable_env_checker=True, kwargs=given)
     return env
 
@@ -92,10 +91,8 @@ class Step(NamedTuple):
     state: int
     reward: float
     is_final: bool
-    proposed: tuple[str, ...]
-    events: tuple[str, ...]
-    name: str  # of the state
     seen: Observation  # to be copied, as are ...
+    info: Info
     counterfactuals: Counterfactuals | None
 
 
@@ -109,18 +106,10 @@ class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
     metadata = {"render_modes": list(MODES), "render_fps": 8}  # noqa: RUF012 (as Gymnasium declares it)
 
     def __init__(
-        self,
-        task: Task,
-        agent: str,
-        world: IndividualModel,
-        observation: str,
-        max_episode_steps: int,
-        counterfactuals: bool,
-        render_mode: str | None,
+        self, world: IndividualModel, max_episode_steps: int, counterfactuals: bool, render_mode: str | None
     ) -> None:
-        self.task, self.agent, self.world = task, agent, world
-        self.machine = self.task.machines[agent]
-        self.sight = ObservationEncoder(spaces.Discrete(self.task.grid.cells), len(self.machine.states), observation)
+        self.world, self.task, self.agent, self.sight = world, world.task, world.agent, world.sight
+        self.machine = self.task.machines[self.agent]
         self.observation_space, self.action_space = self.sight.space, spaces.Discrete(len(ACTIONS))
         self.max_episode_steps, self.counterfactuals = whole(max_episode_steps, "max_episode_steps", 1), counterfactuals
         self.render_mode, self._frames = render_mode, Frames(self.task, render_mode)
@@ -142,8 +131,7 @@ class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
         self.time, self.state = 0, self.world.table.initial
         self.cell = int(starts[start_draw(self._key, 0, len(starts))])
         self._drawn, self._is_over = [], False
-        info = {**tell_events(()), "proposed": (), "machine_state": self.machine.states.at(self.state)}
-        return self.sight.show(self.cell, self.state), info
+        return self.sight.show(self.cell, self.state), self._tell((), (), self.state)
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, Info]:
         """Let the agent act."""
@@ -156,7 +144,7 @@ class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
         self.cell, self.state = step.cell, step.state
         truncated = self.time >= self.max_episode_steps
         self._is_over = step.is_final or truncated
-        info = {**tell_events(step.events), "proposed": step.proposed, "machine_state": step.name}
+        info = step.info.copy()
         if step.counterfactuals is not None:
             info["counterfactuals"] = step.counterfactuals.copy()
         return step.seen.copy(), step.reward, step.is_final, truncated, info
@@ -176,16 +164,12 @@ class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
         given = np.array(cell), np.array(state), action, outcome, self._limits[drawn - 1] if drawn else -1
         moved = advance(self.world, *given)
         spot = int(moved.cell), int(moved.state)
-        return Step(
-            *spot,
-            float(moved.reward),
-            bool(moved.done),
-            moved.proposed,
-            moved.events,
-            self.machine.states.at(spot[1]),
-            self._seen[spot],
-            compare_states(self.world, self.sight, *given) if self.counterfactuals else None,
-        )
+        info = self._tell(moved.proposed, moved.events, spot[1])
+        compared = compare_states(self.world, *given) if self.counterfactuals else None
+        return Step(*spot, float(moved.reward), bool(moved.done), self._seen[spot], info, compared)
+
+    def _tell(self, proposed: tuple[str, ...], events: tuple[str, ...], state: int) -> Info:
+        return {**tell_events(events), "proposed": proposed, "machine_state": self.machine.states.at(state)}
 
     def _draw(self) -> tuple[int, int]:
         """Say what the next step has drawn: the outcome of a move, and what decides whether teammates are ready."""
@@ -204,6 +188,9 @@ class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
 class IndividualModel(NamedTuple):
     """An agent's table, and what environments add to it: shaping, and the states to compare a step with."""
 
+    task: Task
+    agent: str
+    sight: ObservationEncoder
     table: IndividualTable
     potential: NDArray[np.float64]  # [U] for shaping; 0 where nothing is shaped
     reward: NDArray[np.float64]  # [U, H, J] what the machine pays, and what shaping adds
@@ -225,7 +212,7 @@ class Moved(NamedTuple):
 
 
 def individual_model(
-    task: Task, agent: str, sync_probability: float, sync_literal: bool, shaping: float | None
+    task: Task, agent: str, sync_probability: float, sync_literal: bool, shaping: float | None, observation: str
 ) -> IndividualModel:
     """Pick what an agent needs of a task that trains with simulated teammates."""
     require_known(agent, task.agents, "agent", partial(TaskError, key="agents"))
@@ -240,6 +227,9 @@ def individual_model(
     potential = np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping, table.is_final)
     discount = 1.0 if shaping is None else shaping
     return IndividualModel(
+        task=task,
+        agent=agent,
+        sight=ObservationEncoder(spaces.Discrete(task.grid.cells), len(machine.states), observation),
         table=table,
         potential=potential,
         reward=table.reward + (discount * potential[table.next_state] - potential[:, None, None]),
@@ -275,13 +265,7 @@ def advance(
 
 
 def compare_states(
-    world: IndividualModel,
-    sight: ObservationEncoder,
-    cell: Ints,  # of each copy, as is all that follows
-    state: Ints,
-    action: Numbers,
-    outcome: Numbers,
-    sync: Numbers,
+    world: IndividualModel, cell: Ints, state: Ints, action: Numbers, outcome: Numbers, sync: Numbers
 ) -> Counterfactuals:
     """Say what a step would have been in the other machine states that are not final: [..., M, ...].
 
@@ -292,14 +276,8 @@ def compare_states(
     before = world.going[places + (places >= world.rank[state][..., None])]
     cells = np.broadcast_to(cell[..., None], before.shape)
     moved = advance(world, cells, before, *(np.asarray(drawn)[..., None] for drawn in (action, outcome, sync)))
-    return Counterfactuals(
-        sight.show_each(cells, before),
-        moved.reward,
-        sight.show_each(moved.cell, moved.state),
-        moved.done,
-        before,
-        moved.state,
-    )
+    seen, seen_next = world.sight.show_each(cells, before), world.sight.show_each(moved.cell, moved.state)
+    return Counterfactuals(seen, moved.reward, seen_next, moved.done, before, moved.state)
 
 
 def potentials(machine: RewardMachine, discount: float, ends: Bools | None = None) -> NDArray[np.float64]:

@@ -48,7 +48,7 @@ class TeamEnvs(CopiesEnv):
         tables = compile_task(task)
         self.cells, self.states = tables.cells, tables.states.astype(np.int64)  # of each agent's machine: [N]
         acts = spaces.MultiDiscrete([len(ACTIONS)] * len(self.agents))
-        super().__init__(task, num_envs, self._space(), acts, max_episode_steps, (num_envs, len(self.agents)))
+        super().__init__(task, num_envs, self._space(), acts, max_episode_steps)
         most = int(self.states.max())  # so that all see as much
         self._sight = ObservationEncoder(spaces.Discrete(self.cells), most, observation)
         self._world, self._teams = team_tables(tables), make_teams(tables, num_envs)

@@ -23,7 +23,7 @@ from hocket.adapters.individual import (
     compare_states,
     individual_model,
 )
-from hocket.adapters.observations import Observation, ObservationEncoder
+from hocket.adapters.observations import Observation
 from hocket.arguments import whole
 from hocket.errors import SettingsError, TaskError
 from hocket.lazy import renamed_arguments
@@ -34,7 +34,6 @@ from hocket.task.grid import ACTIONS, slip_outcome
 from hocket.task.task import Task
 
 Bools = NDArray[np.bool_]
-Shape = tuple[int, ...]
 NOTHING = np.empty((), np.object_)  # no events
 NOTHING[()] = ()
 
@@ -57,9 +56,9 @@ def individual_vector_env(
     Copy i equals `individual_env` with seed s + i, or with the i-th of the seeds that `reset` is given. A copy whose
     episode has ended begins the next one in the following step, whatever its action.
     """
-    copies, task = whole(num_envs, "num_envs", 1), as_task(task)
-    world = individual_model(task, agent, sync_probability, sync_literal, shaping)
-    return IndividualEnvs(task, agent, world, copies, observation, max_episode_steps, counterfactuals)
+    copies = whole(num_envs, "num_envs", 1)
+    world = individual_model(as_task(task), agent, sync_probability, sync_literal, shaping, observation)
+    return IndividualEnvs(world, copies, max_episode_steps, counterfactuals)
 
 
 class CopiesEnv(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
@@ -67,10 +66,8 @@ class CopiesEnv(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012 (as Gymnasium declares it)
 
-    def __init__(
-        self, task: Task, num_envs: int, seen: Space[Any], acts: Space[Any], max_episode_steps: int, shape: Shape
-    ) -> None:
-        self.task, self.num_envs, self._shape = task, num_envs, shape  # of actions
+    def __init__(self, task: Task, num_envs: int, seen: Space[Any], acts: Space[Any], max_episode_steps: int) -> None:
+        self.task, self.num_envs = task, num_envs
         self.single_observation_space, self.single_action_space = seen, acts
         self.observation_space, self.action_space = batch_space(seen, num_envs), batch_space(acts, num_envs)
         self.max_episode_steps = whole(max_episode_steps, "max_episode_steps", 1)
@@ -98,9 +95,9 @@ class CopiesEnv(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         """Require an action for each copy, or for each agent of each copy."""
         if not self._is_seeded:
             raise ResetNeeded("an episode begins with reset()")
-        chosen = np.asarray(actions)
-        if chosen.shape != self._shape or not np.issubdtype(chosen.dtype, np.integer):
-            agents = "".join(f"{count:,} agents in " for count in self._shape[1:])
+        chosen, shape = np.asarray(actions), self.action_space.shape or ()
+        if chosen.shape != shape or not np.issubdtype(chosen.dtype, np.integer):
+            agents = "".join(f"{count:,} agents in " for count in shape[1:])
             raise TaskError(f"there must be a number for each of {agents}{self.num_envs:,} copies", key="actions")
         if chosen.min() < 0 or chosen.max() >= len(ACTIONS):
             limits = f"{chosen.min()} to {chosen.max()}"
@@ -115,23 +112,10 @@ class CopiesEnv(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
 class IndividualEnvs(CopiesEnv):
     """Copies of an individual agent, side by side."""
 
-    def __init__(
-        self,
-        task: Task,
-        agent: str,
-        world: IndividualModel,
-        num_envs: int,
-        observation: str,
-        max_episode_steps: int,
-        counterfactuals: bool,
-    ) -> None:
-        states = task.machines[agent].states
-        self.sight = ObservationEncoder(spaces.Discrete(task.grid.cells), len(states), observation)
-        super().__init__(
-            task, num_envs, self.sight.space, spaces.Discrete(len(ACTIONS)), max_episode_steps, (num_envs,)
-        )
-        self.agent, self.world, self.counterfactuals = agent, world, counterfactuals
-        self._states = np.array([*states], object)
+    def __init__(self, world: IndividualModel, num_envs: int, max_episode_steps: int, counterfactuals: bool) -> None:
+        self.world, self.agent, self.sight, self.counterfactuals = world, world.agent, world.sight, counterfactuals
+        super().__init__(world.task, num_envs, self.sight.space, spaces.Discrete(len(ACTIONS)), max_episode_steps)
+        self._states = np.array([*world.task.machines[world.agent].states], object)
         self._keys, self._time = np.zeros((2, num_envs), np.uint64)  # [copies], as is all that follows
         self._cell = np.full(num_envs, world.table.starts[0], np.int64)
         self._state = np.full(num_envs, world.table.initial, np.int64)
@@ -151,7 +135,7 @@ class IndividualEnvs(CopiesEnv):
         again, going = self._is_over, ~self._is_over
         compared = None
         if self.counterfactuals:
-            compared = compare_states(self.world, self.sight, self._cell, self._state, chosen, outcome, sync)
+            compared = compare_states(self.world, self._cell, self._state, chosen, outcome, sync)
         moved = advance(self.world, self._cell, self._state, chosen, outcome, sync)
         self._cell, self._state = moved.cell, moved.state
         self._time += np.uint64(1)
@@ -172,28 +156,17 @@ class IndividualEnvs(CopiesEnv):
         self._keys[copies] = stream_key(INDIVIDUAL, self._seeds[copies], place, self._numbers[copies])
         self._time[copies] = 0
         starts = self.world.table.starts
-        self._cell[copies] = starts[
-            start_draw(self._keys[copies], 0, np.full(1, len(starts), np.uint64)).astype(np.int64)
-        ]
+        drawn = start_draw(self._keys[copies], 0, np.full(1, len(starts), np.uint64))
+        self._cell[copies] = starts[drawn.astype(np.int64)]
         self._state[copies] = self.world.table.initial
 
     def _tell(self, proposed: NDArray[np.object_], events: NDArray[np.object_]) -> Info:
         """Say what has happened."""
-        told: dict[str, Any] = {
-            "events": events,
-            "event": _last(events),
-            "proposed": proposed,
-            "machine_state": self._states[self._state],
-        }
-        return self._flagged(told)
-
-
-def _last(events: NDArray[np.object_]) -> NDArray[np.object_]:
-    """Pick the last event of each copy, or None."""
-    last = np.full(len(events), None, np.object_)
-    for copy in np.flatnonzero(events != NOTHING).tolist():
-        last[copy] = events[copy][-1]
-    return last
+        last = np.full(len(events), None, np.object_)
+        for copy in np.flatnonzero(events != NOTHING).tolist():
+            last[copy] = events[copy][-1]
+        names = self._states[self._state]
+        return self._flagged({"events": events, "event": last, "proposed": proposed, "machine_state": names})
 
 
 def give_seeds(
