@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from hocket.errors import SettingsError, known_names, shown
+from hocket.errors import SettingsError, require_known
 from hocket.evaluation.chains import UNIT, Bounded, reach, solve
 from hocket.evaluation.evaluate import team_bounds
 from hocket.evaluation.joint_chain import MOST_WATCHED, NEVER, JointChain, explore, tabulate_moves, tell_events
@@ -144,8 +144,7 @@ def check_events(task: Task, events: str | Iterable[str]) -> tuple[str, ...]:
     """Require events of a task, and no more than can be watched."""
     names = (events,) if isinstance(events, str) else tuple(dict.fromkeys(events))
     for name in names:
-        if name not in task.events:
-            raise SettingsError(f"event {shown(name)} does not exist ({known_names(str(name), task.events)})")
+        require_known(name, task.events, "event")
     if len(names) > MOST_WATCHED:
         raise SettingsError(f"at most {MOST_WATCHED} events can be asked for at a time, got {len(names)}")
     return names

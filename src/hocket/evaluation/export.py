@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from scipy.sparse import csr_array
 from hocket.errors import SettingsError
 from hocket.evaluation.exact import Progress, check_events, explore_team
 from hocket.evaluation.joint_chain import MOST_WATCHED, Ints, JointChain, TeamChain, tell_events, transition_matrix
-from hocket.files import Content, write_many
+from hocket.files import write_many
 from hocket.learn.policies import Policy
 from hocket.task.catalogue import as_task
 from hocket.task.tables import Tables
@@ -27,7 +28,7 @@ from hocket.task.task import Task
 Bools = NDArray[np.bool_]
 
 STORM, PRISM = (".drn",), (".tra", ".lab", ".sta")
-PIECE = 10_000  # states that are written in one go
+PIECE = 10_000  # lines that are written in one go
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,11 @@ def export_team(
     progress(f"{team.chain.states:,} states, {matrix.nnz:,} transitions: writing")
     costs = ~everything["done"]
     costs[: joint.lead] = False  # no step of an episode
-    contents: dict[str, Content] = {".drn": drn_lines(matrix, by_label, costs)}
+    contents = {".drn": drn_lines(matrix, by_label, costs)}
     if path.suffix.lower() in PRISM:
         variables = state_variables(task, joint, team)
         contents = {".tra": tra_lines(matrix), ".lab": lab_lines(by_label), ".sta": sta_lines(variables)}
-    files = {path.with_suffix(suffix): content for suffix, content in contents.items()}
+    files = {path.with_suffix(suffix): _in_pieces(lines) for suffix, lines in contents.items()}
     write_many(files.items())
     return Export(
         tuple(files),
@@ -136,46 +137,45 @@ def identifiers(names: Iterable[str]) -> list[str]:
 # Formats.
 
 
-def drn_lines(matrix: csr_array, labels: Mapping[str, Bools], costs: Bools) -> Iterator[bytes]:
+def drn_lines(matrix: csr_array, labels: Mapping[str, Bools], costs: Bools) -> Iterator[str]:
     """Write a chain in Storm's explicit format; where it costs anything, a step costs 1."""
     count = matrix.shape[0]
     head = ["@type: DTMC", "@parameters", "", "@reward_models", "steps", "@nr_states", count, "@nr_choices", count]
-    yield "".join(f"{line}\n" for line in (*head, "@model")).encode()
-    names = list(labels)
-    table = np.stack([labels[name] for name in names], axis=1)
-    for begin in range(0, count, PIECE):
-        lines = []
-        for state in range(begin, min(begin + PIECE, count)):
-            words = "".join(f" {names[place]}" for place in np.flatnonzero(table[state]))
-            lines.append(f"state {state} [{int(costs[state])}]{words}\n\taction 0 [0]\n")
-            lines += [f"\t\t{end} : {chance!r}\n" for end, chance in _row(matrix, state)]
-        yield "".join(lines).encode()
+    yield from (f"{line}\n" for line in (*head, "@model"))
+    names, table = list(labels), np.stack([*labels.values()], axis=1)
+    for state in range(count):
+        words = "".join(f" {names[place]}" for place in np.flatnonzero(table[state]))
+        yield f"state {state} [{int(costs[state])}]{words}\n\taction 0 [0]\n"
+        yield from (f"\t\t{end} : {chance!r}\n" for end, chance in _row(matrix, state))
 
 
-def tra_lines(matrix: csr_array) -> Iterator[bytes]:
+def tra_lines(matrix: csr_array) -> Iterator[str]:
     """Write transitions as PRISM reads them."""
-    yield f"{matrix.shape[0]} {matrix.nnz}\n".encode()
-    for begin in range(0, matrix.shape[0], PIECE):
-        states = range(begin, min(begin + PIECE, matrix.shape[0]))
-        rows = (f"{state} {end} {chance!r}\n" for state in states for end, chance in _row(matrix, state))
-        yield "".join(rows).encode()
+    yield f"{matrix.shape[0]} {matrix.nnz}\n"
+    for state in range(matrix.shape[0]):
+        yield from (f"{state} {end} {chance!r}\n" for end, chance in _row(matrix, state))
 
 
-def lab_lines(labels: Mapping[str, Bools]) -> Iterator[bytes]:
+def lab_lines(labels: Mapping[str, Bools]) -> Iterator[str]:
     """Write labels as PRISM reads them."""
     names = ["init", "deadlock", *(name for name in labels if name != "init")]
-    yield (" ".join(f'{place}="{name}"' for place, name in enumerate(names)) + "\n").encode()
+    yield " ".join(f'{place}="{name}"' for place, name in enumerate(names)) + "\n"
     count = len(labels["init"])
     table = np.stack([labels.get(name, np.zeros(count, np.bool_)) for name in names], axis=1)
     for state in np.flatnonzero(table.any(axis=1)).tolist():
-        yield f"{state}: {' '.join(map(str, np.flatnonzero(table[state])))}\n".encode()
+        yield f"{state}: {' '.join(map(str, np.flatnonzero(table[state])))}\n"
 
 
-def sta_lines(variables: Mapping[str, Ints]) -> Iterator[bytes]:
+def sta_lines(variables: Mapping[str, Ints]) -> Iterator[str]:
     """Write the values of variables in each state as PRISM reads them."""
-    yield f"({','.join(variables)})\n".encode()
+    yield f"({','.join(variables)})\n"
     for state, values in enumerate(zip(*(column.tolist() for column in variables.values()), strict=True)):
-        yield f"{state}:({','.join(map(str, values))})\n".encode()
+        yield f"{state}:({','.join(map(str, values))})\n"
+
+
+def _in_pieces(lines: Iterator[str]) -> Iterator[bytes]:
+    while piece := "".join(islice(lines, PIECE)):
+        yield piece.encode()
 
 
 def _row(matrix: csr_array, state: int) -> Iterator[tuple[int, float]]:

@@ -32,6 +32,7 @@ NEVER = 1e-300  # a chance per step below which a joint move counts as impossibl
 GOAL = -1  # the completed task, while states are still being numbered
 CHUNK = 20_000  # joint states between two looks at the clock
 MOST_WATCHED = 63  # events, each of which has a bit
+EXPANDED, STATES, TRANSITIONS = range(3)  # joint states whose transitions are listed, joint states, transitions
 
 
 class JointMoves(NamedTuple):
@@ -89,8 +90,9 @@ class JointChain(NamedTuple):
 
 
 class ChainBuffers(NamedTuple):
-    """Room for joint states and transitions."""
+    """Room for joint states and transitions, and how many there are so far."""
 
+    count: Ints  # [3] of EXPANDED, STATES and TRANSITIONS
     cell: Words  # [states, N]
     state: Shorts  # [states, N]
     slot: NDArray[np.int32]  # [a power of 2] joint states by a hash of what they are; -1: free
@@ -117,17 +119,19 @@ def explore(
         raise SettingsError(f"the joint chain has {starts:,} starts, up to {MOST_STATES:,} can be solved")
     room = (max(FIRST_ROOM[0], 2 * starts), max(FIRST_ROOM[1], starts))
     buffers = _make_buffers(*room, len(tables.start), np.array(watched, np.int64), tables.has_rewards)
-    expanded, states, transitions = 0, start_in(buffers, team, world), 0
-    if starts > 1 and states:
+    start_in(buffers, team, world)
+    if starts > 1 and buffers.count[STATES]:
         cells = [tables.starts(agent) for agent in range(len(tables.start))]
         anywhere = np.stack([axis.ravel(order="F") for axis in np.meshgrid(*cells, indexing="ij")], axis=1)
-        expanded, states, transitions = 1, start_anywhere(buffers, team, anywhere), starts
+        start_anywhere(buffers, team, anywhere)
+    expanded, states, transitions = buffers.count.tolist()
     while expanded < states:
         until = expanded + CHUNK
-        expanded, states, transitions = expand(world, team, moves, buffers, expanded, states, transitions, until)
+        expand(world, team, moves, buffers, until)
+        expanded, states, transitions = buffers.count.tolist()
         report(f"{states:,} joint states found, {expanded:,} of them done")
         if expanded < min(states, until):
-            buffers = _grow(buffers, expanded, states, transitions)
+            buffers = _grow(buffers)
     target = np.where(buffers.target[:transitions] == GOAL, states, buffers.target[:transitions])
     chain = Chain(buffers.first[: states + 1], target, buffers.chance[:transitions])
     listed = (buffers.cell[:states], buffers.state[:states], buffers.happened[:transitions], buffers.paid[:states])
@@ -136,6 +140,7 @@ def explore(
 
 def _make_buffers(states: int, transitions: int, agents: int, watched: Ints, has_rewards: bool) -> ChainBuffers:
     return ChainBuffers(
+        np.zeros(3, np.int64),
         np.zeros((states, agents), np.int32),
         np.zeros((states, agents), np.int16),
         np.full(1 << (2 * states).bit_length(), -1, np.int32),
@@ -150,9 +155,9 @@ def _make_buffers(states: int, transitions: int, agents: int, watched: Ints, has
     )
 
 
-def _grow(buffers: ChainBuffers, expanded: int, states: int, transitions: int) -> ChainBuffers:
+def _grow(buffers: ChainBuffers) -> ChainBuffers:
     """Double what is full, up to the most that is allowed."""
-    room = len(buffers.cell), len(buffers.target)
+    (expanded, states, transitions), room = buffers.count.tolist(), (len(buffers.cell), len(buffers.target))
     more = min(2 * room[0], MOST_STATES), min(2 * room[1], MOST_TRANSITIONS)
     larger_room = (more[0], room[1]) if states == room[0] else (room[0], more[1])
     if larger_room == room:
@@ -161,10 +166,10 @@ def _grow(buffers: ChainBuffers, expanded: int, states: int, transitions: int) -
             f"up to {MOST_STATES:,} states and {MOST_TRANSITIONS:,} transitions can be solved, so estimate it instead"
         )
     larger = _make_buffers(*larger_room, len(buffers.pick), buffers.watched, len(buffers.paid) > 0)
-    for name in ("cell", "state", "first", "target", "chance", "happened", "paid", "most_paid"):
+    for name in ("count", "cell", "state", "first", "target", "chance", "happened", "paid", "most_paid"):
         old = getattr(buffers, name)
         getattr(larger, name)[: len(old)] = old
-    sort_in(larger, states)
+    sort_in(larger)
     return larger
 
 
@@ -189,45 +194,44 @@ def slot_of(buffers: ChainBuffers, cell: Words, state: Shorts, row: int) -> int:
 
 
 @kernel
-def sort_in(buffers: ChainBuffers, states: int) -> None:
+def sort_in(buffers: ChainBuffers) -> None:
     """Fill the slots anew."""
-    for number in range(states):
+    for number in range(buffers.count[STATES]):
         buffers.slot[slot_of(buffers, buffers.cell, buffers.state, number)] = number
 
 
 @inlined
-def number_of(buffers: ChainBuffers, states: int, team: TeamState) -> int:
-    """Find the number of the joint state that a team is in; a new one gets the next number, which is `states`."""
+def number_of(buffers: ChainBuffers, team: TeamState) -> int:
+    """Find the number of the joint state that a team is in; a new one gets the next number."""
+    states = buffers.count[STATES]
     for agent in range(len(team.cell)):
         buffers.cell[states, agent] = team.cell[agent]
         buffers.state[states, agent] = team.state[agent]
     slot = slot_of(buffers, buffers.cell, buffers.state, states)
     if buffers.slot[slot] < 0:
         buffers.slot[slot] = states
+        buffers.count[STATES] += 1
     return int(buffers.slot[slot])
 
 
 @kernel
-def start_in(buffers: ChainBuffers, team: TeamState, tables: TeamTables) -> int:
-    """Note the first joint state; return how many there are: none, if the task is done from the beginning."""
-    if reset_team(0, team, tables):
-        return 0
-    return number_of(buffers, 0, team) + 1
+def start_in(buffers: ChainBuffers, team: TeamState, tables: TeamTables) -> None:
+    """Note the first joint state, unless the task is done from the beginning."""
+    if not reset_team(0, team, tables):
+        number_of(buffers, team)
 
 
 @kernel
-def start_anywhere(buffers: ChainBuffers, team: TeamState, starts: Words) -> int:
-    """Begin with a state that leads to all starts [starts, N]; return how many states there are."""
+def start_anywhere(buffers: ChainBuffers, team: TeamState, starts: Words) -> None:
+    """Begin with a state that leads to all starts [starts, N]."""
     buffers.cell[0] = -1
     buffers.slot[:] = -1
-    states = 1
     for start in range(len(starts)):
         for agent in range(len(team.cell)):  # of other types, and assigned as a whole they would need an allocation
             team.cell[agent] = starts[start, agent]
-        buffers.target[start], buffers.chance[start] = number_of(buffers, states, team), 1 / len(starts)
-        states = max(states, buffers.target[start] + 1)
-    buffers.first[1] = len(starts)
-    return states
+        buffers.target[start], buffers.chance[start] = number_of(buffers, team), 1 / len(starts)
+    buffers.first[1] = buffers.count[TRANSITIONS] = len(starts)
+    buffers.count[EXPANDED] = 1
 
 
 @inlined
@@ -277,18 +281,11 @@ def pick_next(now: int, buffers: ChainBuffers, moves: JointMoves) -> bool:
 
 
 @kernel
-def expand(
-    tables: TeamTables,
-    team: TeamState,
-    moves: JointMoves,
-    buffers: ChainBuffers,
-    expanded: int,
-    states: int,
-    transitions: int,
-    until: int,
-) -> tuple[int, int, int]:
-    """List the transitions of joint states, as far as there is room; return how far it has come."""
-    while expanded < min(states, until):
+def expand(tables: TeamTables, team: TeamState, moves: JointMoves, buffers: ChainBuffers, until: int) -> None:
+    """List the transitions of joint states, as far as there is room."""
+    count = buffers.count
+    while count[EXPANDED] < min(count[STATES], until):
+        expanded, transitions = count[EXPANDED], count[TRANSITIONS]
         buffers.first[expanded] = transitions
         if tables.has_rewards:
             buffers.paid[expanded, :] = 0.0
@@ -296,13 +293,10 @@ def expand(
         while more:
             chance, done = step_jointly(expanded, buffers, moves, team, tables)
             if chance >= NEVER:
-                if states == len(buffers.cell) or transitions == len(buffers.target):
+                if count[STATES] == len(buffers.cell) or transitions == len(buffers.target):
                     buffers.pick[:] = 0
-                    return expanded, states, buffers.first[expanded]
-                buffers.target[transitions] = GOAL
-                if not done:
-                    buffers.target[transitions] = number_of(buffers, states, team)
-                    states = max(states, buffers.target[transitions] + 1)
+                    return
+                buffers.target[transitions] = GOAL if done else number_of(buffers, team)
                 buffers.chance[transitions] = chance
                 if tables.has_rewards:
                     expect_rewards(expanded, chance, buffers, team)
@@ -310,9 +304,8 @@ def expand(
                     buffers.happened[transitions] = watched_events(buffers, team)
                 transitions += 1
             more = pick_next(expanded, buffers, moves)
-        expanded += 1
-        buffers.first[expanded] = transitions
-    return expanded, states, transitions
+        count[EXPANDED], count[TRANSITIONS] = expanded + 1, transitions
+        buffers.first[expanded + 1] = transitions
 
 
 class TeamChain(NamedTuple):
