@@ -27,7 +27,7 @@ from hocket.adapters.batched_tables import (
     team_lookup,
 )
 from hocket.arguments import whole
-from hocket.errors import AssignmentError, SettingsError, known_names, shown
+from hocket.errors import AssignmentError, SettingsError, require_known
 from hocket.machine.decomposition import Decomposition
 from hocket.task.catalogue import as_task
 from hocket.task.gates import closed_cells
@@ -243,8 +243,7 @@ class BatchedMachines:
 
     def encode(self, state: BatchedState | Array, encoding: str = "onehot") -> Array:
         """Show the states of the agents' machines: [..., N, U] one-hot, or by number [..., N, 1]."""
-        if encoding not in ENCODINGS:
-            raise SettingsError(f"encoding {shown(encoding)} does not exist ({known_names(str(encoding), ENCODINGS)})")
+        require_known(encoding, ENCODINGS, "encoding")
         agents = state.agents if isinstance(state, BatchedState) else state
         xp, constants = self._constants(agents)
         shown_as = agents[..., None] if encoding == "index" else constants.one_state == agents[..., None]

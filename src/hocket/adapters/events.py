@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from hocket.adapters.observations import ObservationEncoder
-from hocket.errors import AssignmentError, HocketError, LabelError, LabelWarning, known_names, shown
+from hocket.errors import AssignmentError, HocketError, LabelError, LabelWarning, known_names, require_known, shown
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.names import Names
 
@@ -91,9 +92,7 @@ def check_events(events: str | Iterable[str], known: Names, key: str) -> Names:
     """Require events that a machine has."""
     listed = Names((events,) if isinstance(events, str) else events)
     for event in listed:
-        if event not in known:
-            hint = known_names(str(event), known)
-            raise AssignmentError(f"{key}: event {event!r} does not exist in this machine ({hint})")
+        require_known(event, known, f"{key}: event", AssignmentError, " in this machine")
     return listed
 
 
@@ -204,14 +203,11 @@ class Synchronisation:
         ]
 
 
-class LabelErrors:
+class LabelErrors(AbstractContextManager[Any]):
     """Name the step of the world in which a labelling function raises something or answers wrongly, and keep it."""
 
     def __init__(self, step: RawStep | IndividualStep) -> None:
         self.step = step
-
-    def __enter__(self) -> None:
-        pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Exception):
@@ -220,14 +216,11 @@ class LabelErrors:
             raise LabelError(f"step {self.step.time}: {said}", self.step) from error
 
 
-class WorldErrors:
+class WorldErrors(AbstractContextManager[Any]):
     """Name a world that raises something, and when; what it raised is the cause."""
 
     def __init__(self, env: object, when: str) -> None:
         self.env, self.when = env, when
-
-    def __enter__(self) -> None:
-        pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, HocketError):

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 
-from hocket.errors import FormatError, SettingsError, known_names
+from hocket.errors import FormatError, SettingsError, known_names, require_known
 
 KEY = "counterfactuals"  # where an environment's info has them
 TIMEOUT = "TimeLimit.truncated"  # where the info of a vectorised environment says that time ran out
@@ -144,8 +144,7 @@ def set_weights(model: BaseAlgorithm, weights: Weights) -> None:
     """Put parameters into a model that was made for them: of the same algorithm, spaces and layers."""
     parameters: dict[str, torch.Tensor] = model.policy.state_dict()
     for name in weights:
-        if name not in parameters:
-            raise FormatError(f"parameter {name!r} does not exist in this model ({known_names(name, parameters)})")
+        require_known(name, parameters, "parameter", FormatError, " in this model")
     for name, value in parameters.items():
         if name not in weights:
             raise FormatError(f"parameter {name!r} of this model is missing")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 import gymnasium
@@ -31,9 +30,8 @@ from hocket.adapters.events import (
 from hocket.adapters.observations import Observation, ObservationEncoder, copied, tell_events
 from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid
 from hocket.draw.scene import Scene
-from hocket.errors import AssignmentError, HocketError, SettingsError, known_names
+from hocket.errors import AssignmentError, HocketError, SettingsError, known_names, require_known
 from hocket.lazy import Lazy
-from hocket.learn.batches import StopSignal
 from hocket.learn.learner import Learner
 from hocket.learn.policies import Policy, Run
 from hocket.learn.settings import Settings
@@ -91,9 +89,7 @@ def wrap(
         knows, label = world.by_name(knows), partial(world.label_by_name, label)
         control = control and world.control_by_name(control)
     for agent in knows:
-        if agent not in world.possible_agents:
-            hint = known_names(str(agent), map(str, world.possible_agents))
-            raise AssignmentError(f"knows: agent {agent!r} does not exist in {world} ({hint})")
+        require_known(agent, world.possible_agents, "knows: agent", AssignmentError, f" in {world}")
     team = {agent: knows[agent] for agent in world.possible_agents if agent in knows}
     if isinstance(machine, Composition) and not machine.has_completion_rewards:
         machine = machine.machine()  # which knows what each of its transitions is worth
@@ -322,18 +318,10 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self._scene = scene
 
     def train(
-        self,
-        learner: Learner,
-        settings: Settings,
-        seeds: Sequence[int],
-        steps: int,
-        views: Mapping[str, IndividualView] | None,
-        folder: str | Path | None,
-        progress: Callable[[int], None] | None,
-        stop: StopSignal | None,
+        self, learner: Learner, settings: Settings, seeds: Sequence[int], steps: int, *options: object
     ) -> list[Run]:
-        """Train the agents; `hocket.train` calls it."""
-        runs: list[Run] = TRAIN(self, learner, settings, seeds, steps, views, folder, progress, stop)
+        """Train the agents; `hocket.train` calls it, with options of `train_world`."""
+        runs: list[Run] = TRAIN(self, learner, settings, seeds, steps, *options)
         return runs
 
     def test(self, policy: Policy) -> TestSummary:
