@@ -224,8 +224,7 @@ def individual_model(
         raise TaskError(f"{task.name} is not decomposable; run `{command}`, or use team_env", key="machine")
     machine, place = task.machines[agent], list(task.agents).index(agent)
     table = individual_table(compile_task(task), place, sync_probability, sync_literal=sync_literal)
-    potential = np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping, table.is_final)
-    discount = 1.0 if shaping is None else shaping
+    potential, discount = potentials(machine, shaping, table.is_final), 1.0 if shaping is None else shaping
     return IndividualModel(
         task=task,
         agent=agent,
@@ -280,24 +279,26 @@ def compare_states(
     return Counterfactuals(seen, moved.reward, seen_next, moved.done, before, moved.state)
 
 
-def potentials(machine: RewardMachine, discount: float, ends: Bools | None = None) -> NDArray[np.float64]:
+def potentials(machine: RewardMachine, shaping: float | None, ends: Bools | None = None) -> NDArray[np.float64]:
     """Compute the worth of each state to one that can choose the next event; final states are worth nothing more.
 
     Value iteration over the machine alone (Camacho et al. 2019, Toro Icarte et al. 2022): in a machine that rewards
-    completion it is the discount to the power of the events that are still to come after the next one.
+    completion it is the discount to the power of the events that are still to come after the next one. Nothing is worth
+    anything where nothing is shaped.
 
     >>> steps = RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "b"): "2"}, final={"2"})
     >>> potentials(steps, 0.9).tolist()
     [0.9, 1.0, 0.0]
     """
     graph, worth = machine.graph, np.zeros(len(machine.states))
-    while True:
+    while shaping is not None:
         better = np.zeros(len(worth))  # nobody is made to choose an event
-        np.maximum.at(better, graph.source, machine.reward + discount * worth[graph.target])
+        np.maximum.at(better, graph.source, machine.reward + shaping * worth[graph.target])
         better[machine.is_final if ends is None else ends] = 0.0
         if np.abs(better - worth).max() < SETTLED:
             return better
         worth = better
+    return worth
 
 
 # Checks.

@@ -67,11 +67,10 @@ class ObservationEncoder:
         require_known(self.kind, KINDS, "observation")
         if self.states < 1:
             raise SettingsError(f"a machine has at least one state, got {self.states!r}")
+        world = type(self.world).__name__
         if self.kind == "index" and not isinstance(self.world, spaces.Discrete):
-            world = type(self.world).__name__
             raise SettingsError(f"an index needs a Discrete world, got {world}; use 'onehot' or 'dict'")
         if self.kind == "onehot" and not _is_flattenable(self.world):
-            world = type(self.world).__name__
             raise SettingsError(f"a {world} cannot be flattened to a vector; use 'dict'")
 
     @cached_property

@@ -83,9 +83,24 @@ class CopiesEnv(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
                 "reset_mask: all copies are reset at once, and each begins again by itself when it has ended"
             )
         super().reset(seed=seed if isinstance(seed, int) else None)
-        give_seeds(seed, self._seeds, self._numbers, None if self._is_seeded else self.np_random)
+        self._give_seeds(seed)
         self._is_seeded = True
         return self._begin_all()
+
+    def _give_seeds(self, seed: int | Sequence[int | None] | None) -> None:
+        """Give seeds to copies that are told theirs, and to those that have none yet; number their next episodes."""
+        is_one = seed is not None and (isinstance(seed, str) or not isinstance(seed, Sequence | np.ndarray))
+        given: Any = range(first := check_seed(seed), first + self.num_envs) if is_one else seed
+        told = [None] * self.num_envs if given is None else list(given)
+        if len(told) != self.num_envs:
+            raise SettingsError(f"there must be a seed for each of {self.num_envs:,} copies, got {len(told):,}")
+        self._numbers += np.uint64(1)
+        if not self._is_seeded:
+            self._seeds[:] = self.np_random.integers(SEEDS, size=self.num_envs, dtype=np.uint64)
+            self._numbers[:] = 0
+        for copy, number in enumerate(told) if given is not None else ():
+            if number is not None:
+                self._seeds[copy], self._numbers[copy] = check_seed(number) & MASK, 0
 
     def _begin_all(self) -> tuple[Observation, Info]:
         """Begin an episode of every copy."""
@@ -167,24 +182,3 @@ class IndividualEnvs(CopiesEnv):
             last[copy] = events[copy][-1]
         names = self._states[self._state]
         return self._flagged({"events": events, "event": last, "proposed": proposed, "machine_state": names})
-
-
-def give_seeds(
-    seed: int | Sequence[int | None] | None,
-    seeds: NDArray[np.uint64],  # [copies] to be filled
-    numbers: NDArray[np.uint64],  # [copies] of the episodes, to be counted on
-    rng: np.random.Generator | None,  # for copies that have no seeds yet
-) -> None:
-    """Give seeds to the copies that are told theirs, and to those that have none yet; number their next episodes."""
-    is_one = seed is not None and (isinstance(seed, str) or not isinstance(seed, Sequence | np.ndarray))
-    given: Any = range(first := check_seed(seed), first + len(seeds)) if is_one else seed
-    told = [None] * len(seeds) if given is None else list(given)
-    if len(told) != len(seeds):
-        raise SettingsError(f"there must be a seed for each of {len(seeds):,} copies, got {len(told):,}")
-    numbers += np.uint64(1)
-    if rng is not None:
-        seeds[:] = rng.integers(SEEDS, size=len(seeds), dtype=np.uint64)
-        numbers[:] = 0
-    for copy, number in enumerate(told) if given is not None else ():
-        if number is not None:
-            seeds[copy], numbers[copy] = check_seed(number) & MASK, 0

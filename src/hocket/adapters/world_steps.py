@@ -238,10 +238,6 @@ class TeamStates:
         is_final = team.is_final if isinstance(team, Composition) else team.final.__contains__
         self.final = frozenset(number for state, number in self.number.items() if is_final(state))
 
-    def of(self, env: WrappedTeam) -> int:
-        """Say in which state the team machine is."""
-        return self.number[env.team_state]
-
 
 class WrappedAsOne(_Episodes):
     """A wrapped world in which all agents act as one (`hocket.learn.reference.SteppedWorld`)."""
@@ -263,7 +259,7 @@ class WrappedAsOne(_Episodes):
         return len(self.seen)
 
     def _now(self) -> tuple[int, int]:
-        return self.seen[team_key(self.env)], self.team.of(self.env)
+        return self.seen[team_key(self.env)], self.team.number[self.env.team_state]
 
     def step(self, s: int, u: int, a: int, t: int, counterfactual: bool) -> tuple[list[Experience], bool]:
         """Let all agents act; the labelling function says what the step would have been in other team states."""
@@ -388,7 +384,7 @@ class JointTeam(LearntTeam):
 
     def choose(self) -> Sequence[int]:
         row = self.table.get(key_text(team_key(self.env)))
-        values = np.zeros(prod(self.each), np.float32) if row is None else row[:, self.team.of(self.env)]
+        values = np.zeros(prod(self.each), np.float32) if row is None else row[:, self.team.number[self.env.team_state]]
         return [int(action) for action in np.unravel_index(self.draw(values), self.each)]
 
 

@@ -83,8 +83,7 @@ class IndividualView(NumberedEpisodes, EnvWrapper, gymnasium.Env[Any, Any]):
         self._memory: dict[str, Any] = {}
         self.seen: Observation = None  # of the world, after the last step
         self.shaping, self.counterfactuals = check_shaping(shaping), counterfactuals
-        worth = np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping)
-        self._worth = dict(zip(machine.states, worth.tolist(), strict=True))
+        self._worth = dict(zip(machine.states, potentials(machine, shaping).tolist(), strict=True))
         self._limits = {pair: threshold(self.chances.get(pair[1], 1.0)) for pair in machine.transitions}
         self._named = Names()  # by the label of the last step
         states = zip(machine.states, machine.ends.tolist(), strict=True)
