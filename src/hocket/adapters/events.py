@@ -17,6 +17,7 @@ from hocket.adapters.observations import ObservationEncoder
 from hocket.errors import AssignmentError, HocketError, LabelError, LabelWarning, known_names, require_known, shown
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.names import Names
+from hocket.task.settling import one_for_each
 
 Proposed = str | Iterable[str] | None  # no event, one, or several
 Answer = Proposed | Mapping[str, Proposed]  # what happens to the team, or what each agent proposes by itself
@@ -161,14 +162,8 @@ class Synchronisation:
 
     def _round(self, proposed: Mapping[str, Names], allowed: Iterable[str], past: Collection[str]) -> list[str]:
         """List what happens in a round: in the order of the machine, at most one event for each agent."""
-        busy: set[str] = set()
-        events = []
-        for event in allowed:
-            agrees = all(event in proposed[agent] for agent in self.parties[event])
-            if event not in past and agrees and busy.isdisjoint(self.knowers[event]):
-                busy.update(self.knowers[event])
-                events.append(event)
-        return events
+        agreed = (event for event in allowed if all(event in proposed[agent] for agent in self.parties[event]))
+        return one_for_each((event for event in agreed if event not in past), self.knowers)
 
     def _disagreements(self, proposed: Mapping[str, Names], allowed: Iterable[str]) -> Iterator[str]:
         """Say which possible events some of those that control them propose, and who of these does not."""

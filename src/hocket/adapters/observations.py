@@ -65,8 +65,6 @@ class ObservationEncoder:
 
     def __post_init__(self) -> None:
         require_known(self.kind, KINDS, "observation")
-        if self.states < 1:
-            raise SettingsError(f"a machine has at least one state, got {self.states!r}")
         world = type(self.world).__name__
         if self.kind == "index" and not isinstance(self.world, spaces.Discrete):
             raise SettingsError(f"an index needs a Discrete world, got {world}; use 'onehot' or 'dict'")

@@ -67,13 +67,8 @@ class CounterfactualReplayBuffer(ReplayBuffer):
                 "observations must be arrays in a CounterfactualReplayBuffer, got a Dict space (use a"
                 " CounterfactualDictReplayBuffer)"
             )
-        super().__init__(
-            buffer_size,
-            observation_space,
-            action_space,
-            device,
-            n_envs=1,  # one sequence for all
-            handle_timeout_termination=handle_timeout_termination,
+        super().__init__(  # as of a single environment: one sequence for all
+            buffer_size, observation_space, action_space, device, handle_timeout_termination=handle_timeout_termination
         )
         self.environments = n_envs
 
@@ -91,14 +86,9 @@ class CounterfactualReplayBuffer(ReplayBuffer):
             # A counterfactual ends where its own machine state is final, whatever the real one's episode does; where
             # time ran out it did so for all of them.
             ends = np.asarray(rows.terminated, dtype=bool)
-            self._write(
-                rows.observation,
-                rows.next_observation,
-                np.broadcast_to(real, (len(ends), self.action_dim)),
-                rows.reward,
-                ends | timeout,
-                timeout & ~ends,
-            )
+            taken = np.broadcast_to(real, (len(ends), self.action_dim))
+            ended, cut = ends | timeout, timeout & ~ends
+            self._write(rows.observation, rows.next_observation, taken, rows.reward, ended, cut)
 
     def _write(
         self, seen: Rows, next_seen: Rows, actions: Array, rewards: ArrayLike, dones: ArrayLike, timeouts: Array

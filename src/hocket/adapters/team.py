@@ -223,17 +223,11 @@ class TeamEnv(NumberedEpisodes, ParallelEnv):  # type: ignore[misc]  # PettingZo
         tables, (state, arrival) = self.tables, divmod(place, self._width)
         kind, cell = int(tables.kind[agent, arrival]), arrival % tables.cells
         numbers = tuple(event for event in tables.event[agent, state, kind].tolist() if event >= 0)
-        moves, name = tables.next_cell[tables.world[agent]], self.possible_agents[agent]
-        return Situation(
-            cell,
-            state,
-            kind,
-            tuple((moves[tables.dynamics[agent, state], cell] + tables.offset[agent, cell]).ravel().tolist()),
-            numbers,
-            tuple(self._events[number] for number in numbers),
-            self.machines[name].states.at(state),
-            self.sights[name].show(cell, state),
-        )
+        proposed, name = tuple(self._events[number] for number in numbers), self.possible_agents[agent]
+        moves = tables.next_cell[tables.world[agent], tables.dynamics[agent, state], cell]
+        ends = tuple((moves + tables.offset[agent, cell]).ravel().tolist())
+        state_name, seen = self.machines[name].states.at(state), self.sights[name].show(cell, state)
+        return Situation(cell, state, kind, ends, numbers, proposed, state_name, seen)
 
     def _find_settled(self, at: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers, float, bool]:
         """Find out how a step settles: everyone's state, what happened, what that pays, and whether all are final."""
@@ -247,7 +241,7 @@ class TeamEnv(NumberedEpisodes, ParallelEnv):  # type: ignore[misc]  # PettingZo
         seen = (spot.seen if self._sees_numbers else spot.seen.copy() for spot in self._here)  # a number stays as it is
         return dict(zip(self.possible_agents, seen, strict=True))
 
-    def _tell(self, met: Sequence[Situation], events: Sequence[int]) -> dict[str, Info]:
+    def _tell(self, before: Sequence[Situation], events: Sequence[int]) -> dict[str, Info]:
         """Say what everyone proposed, and what happened to it."""
         happened: dict[str, tuple[str, ...]] = {}
         for event in events:
@@ -255,13 +249,8 @@ class TeamEnv(NumberedEpisodes, ParallelEnv):  # type: ignore[misc]  # PettingZo
                 happened[name] = (*happened.get(name, ()), self._events[event])
         told = {name: tell_events(names) for name, names in happened.items()}
         nothing = tell_events(())
-        rows = zip(self.possible_agents, met, self._here, strict=True)
+        rows = zip(self.possible_agents, before, self._here, strict=True)
         return {
-            name: {
-                **told.get(name, nothing),
-                "proposed": before.proposed,
-                "machine_state": spot.name,
-                "cell": spot.cell,
-            }
-            for name, before, spot in rows
+            name: {**told.get(name, nothing), "proposed": met.proposed, "machine_state": here.name, "cell": here.cell}
+            for name, met, here in rows
         }

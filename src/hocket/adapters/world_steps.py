@@ -226,10 +226,9 @@ class TeamStates:
             for event in team.events:
                 after = team.step(state, event)
                 if after is not None and after not in self.local:
-                    local = dict(self.local[state])
-                    for agent in env.rules.knowers[event]:
-                        local[agent] = env.machines[agent].transitions[local[agent], event]
-                    self.local[after] = local
+                    local, knowers = self.local[state], env.rules.knowers[event]
+                    moved = {agent: env.machines[agent].transitions[local[agent], event] for agent in knowers}
+                    self.local[after] = {**local, **moved}
                     waiting.append(after)
             if len(waiting) > MOST_STATES:
                 raise SettingsError(f"agents as one need a team machine of at most {MOST_STATES:,} states")

@@ -159,12 +159,7 @@ class LoneAgents(TrainedTeam):
     """Agents that train each in a world of its own, and can be played as a team."""
 
     def __init__(
-        self,
-        env: WrappedTeam,
-        make: Callable[..., PlainLearner],
-        settings: SimulatedSettings,
-        seed: int,
-        views: Views,
+        self, env: WrappedTeam, make: Callable[..., PlainLearner], settings: SimulatedSettings, seed: int, views: Views
     ) -> None:
         self.env, self.views, self.seed = env, [views[agent] for agent in env.machines], seed
         self.events = tuple(env.decomposition.machine.events)

@@ -140,11 +140,7 @@ def make_fronts(matrix: csr_array, groups: Sequence[Ints]) -> list[Front]:
 
 
 def eliminate(
-    matrix: csr_array,
-    absorbed: Floats,
-    fronts: Sequence[Front],
-    roundings: Roundings,
-    report: Callable[[float], None],
+    matrix: csr_array, absorbed: Floats, fronts: Sequence[Front], roundings: Roundings, report: Callable[[float], None]
 ) -> list[Factor]:
     """Take out all states; `matrix` and the chance per step of leaving for good are in the order of elimination."""
     columns = matrix.tocsc()

@@ -48,9 +48,7 @@ class Exact:
     mean_steps_if_done_error: float
     agents: Mapping[str, ExactProbability] = field(kw_only=True)  # V_i: that the agent's machine is completed at all
     events: Mapping[str, ExactProbability] = field(kw_only=True)  # that it ever happens, if it was asked for
-    returns: Mapping[str, ExactProbability] = field(
-        kw_only=True
-    )  # V_i where a task has rewards: the mean of an episode
+    returns: Mapping[str, ExactProbability] = field(kw_only=True)  # V_i where a task has rewards: of an episode
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -79,13 +79,8 @@ def export_team(
         contents = {".tra": tra_lines(matrix), ".lab": lab_lines(by_label), ".sta": sta_lines(variables)}
     files = {path.with_suffix(suffix): _in_pieces(lines) for suffix, lines in contents.items()}
     write_many(files.items())
-    return Export(
-        tuple(files),
-        team.chain.states,
-        int(matrix.nnz),
-        labels,
-        tuple(meaning for meaning in everything if meaning not in marks),
-    )
+    never = tuple(meaning for meaning in everything if meaning not in marks)
+    return Export(tuple(files), team.chain.states, int(matrix.nnz), labels, never)
 
 
 def state_labels(

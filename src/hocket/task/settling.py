@@ -13,7 +13,7 @@ task meets (1) and (2). (3) follows from decomposability and from every event be
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -47,13 +47,18 @@ def propose(
 
 def choose_events(task: Task, proposals: Mapping[str, Collection[str]]) -> tuple[str, ...]:
     """List the events of a round: proposed by all who know them, in the order of the task, one for each agent."""
+    return tuple(one_for_each(synchronize(task.knowers, proposals), task.knowers))
+
+
+def one_for_each(events: Iterable[str], knowers: Mapping[str, Collection[str]]) -> list[str]:
+    """Choose events in their order, of those that an agent knows one at most."""
     busy: set[str] = set()
     chosen = []
-    for event in synchronize(task.knowers, proposals):
-        if busy.isdisjoint(task.knowers[event]):
+    for event in events:
+        if busy.isdisjoint(knowers[event]):
             chosen.append(event)
-            busy.update(task.knowers[event])
-    return tuple(chosen)
+            busy.update(knowers[event])
+    return chosen
 
 
 def settle(
