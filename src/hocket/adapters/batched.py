@@ -122,7 +122,7 @@ class BatchedMachines:
 
         return plain._replace(
             team_lookup=team_lookup(sizes, len(plain.team_next), controls, step),
-            alone_lookup=alone_lookup([max(sizes)] * len(sizes), controls, plain.waits, alone),
+            alone_lookup=alone_lookup(max(sizes), controls, plain.waits, alone),
         )
 
     def reset(self, n: int | tuple[int, ...], like: Array = None) -> BatchedState:

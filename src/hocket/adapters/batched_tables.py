@@ -153,48 +153,36 @@ def team_lookup(sizes: Sequence[int], team_states: int, controls: Bools, step: S
     bits, sizes = int(controls.sum()), (*sizes, max(1, team_states))
     if bits > 32 or np.prod(sizes, dtype=np.float64) * 2.0**bits > MOST_ROWS:
         return None
-    (*states, team), (holds,) = _cases(sizes, controls)
+    row, weight = np.arange(np.prod(sizes, dtype=np.int64) << bits), _weights(controls.ravel()).reshape(controls.shape)
+    *states, team = (part.astype(np.int32) for part in np.unravel_index(row >> bits, sizes))
+    holds = (row[:, None, None] & weight) > 0
     after = step(np.stack(states, axis=-1), team, holds, holds)
     strides = np.cumprod([1, *sizes[:0:-1]])[::-1].astype(np.int32) << bits
-    weight = _weights(controls, 0)
     return Lookup(strides[-1], strides[:-1], weight, weight, after)
 
 
-def alone_lookup(sizes: Sequence[int], controls: Bools, waits: Bools, step: Step) -> Lookup | None:
-    """Tabulate the steps of each agent alone; None where there are too many."""
-    held, ready = controls.sum(axis=1), waits.sum(axis=1)
-    rows = np.array(sizes) * 2.0 ** (held + ready)
-    if (held + ready).max(initial=0) > 32 or rows.sum() > MOST_ROWS:
+def alone_lookup(size: int, controls: Bools, waits: Bools, step: Step) -> Lookup | None:
+    """Tabulate the steps of each agent alone, in so many states; None where there are too many."""
+    flags = np.concatenate([controls, waits], axis=1)
+    bits = flags.sum(axis=1)
+    rows = size * 2.0**bits
+    if bits.max(initial=0) > 32 or rows.sum() > MOST_ROWS:
         return None
+    weight, ready_weight = np.split(_weights(flags), 2, axis=1)
     parts = []
-    for agent, size in enumerate(sizes):
-        is_it = np.arange(len(sizes))[:, None] == agent
-        (numbers,), flags = _cases([size], controls & is_it, waits & is_it)
-        states = np.where(is_it.T, numbers[:, None], np.int32(0))
-        parts.append([part[:, agent] for part in step(states, np.zeros_like(numbers), *flags)])
-    base, stride = (np.cumsum(rows) - rows).astype(np.int32), np.array(1 << (held + ready), np.int32)
-    weight = np.stack([_weights(flags, 0) for flags in controls])
-    ready_weight = np.stack([_weights(flags, first) for flags, first in zip(waits, held.tolist(), strict=True)])
+    for agent, shift in enumerate(bits.tolist()):
+        row = np.arange(size << shift)
+        states = np.repeat((row >> shift).astype(np.int32)[:, None], len(bits), axis=1)
+        holds, ready = ((row[:, None, None] & each) > 0 for each in (weight, ready_weight))
+        parts.append([part[:, agent] for part in step(states, np.zeros_like(row), holds, ready)])
+    base, stride = (np.cumsum(rows) - rows).astype(np.int32), (1 << bits).astype(np.int32)
     return Lookup(base, stride, weight, ready_weight, tuple(map(np.concatenate, zip(*parts, strict=True))))
 
 
-def _cases(sizes: Sequence[int], *masks: Bools) -> tuple[list[Ints], list[Bools]]:
-    """List all combinations of states, and of the flags of masks that may be set: [L] and [L, N, E] each."""
-    counts = [int(mask.sum()) for mask in masks]
-    rows = np.arange(np.prod(sizes, dtype=np.int64) << sum(counts))
-    flags, cases = rows[:, None] >> np.arange(sum(counts)) & 1, []
-    for mask, end in zip(masks, np.cumsum(counts).tolist(), strict=True):
-        case = np.zeros((len(rows), *mask.shape), np.bool_)
-        case[:, mask] = flags[:, end - int(mask.sum()) : end]
-        cases.append(case)
-    return [states.astype(np.int32) for states in np.unravel_index(rows >> sum(counts), sizes)], cases
-
-
-def _weights(flags: Bools, first: int) -> Ints:
-    """Number the flags that are set as bits."""
-    weights = np.zeros(flags.shape, np.int32)
-    weights[flags] = 1 << np.arange(first, first + int(flags.sum()))
-    return weights
+def _weights(flags: Bools) -> Ints:
+    """Number the flags that are set as bits, along the last axis."""
+    ones = flags.astype(np.int32)
+    return ones << (np.cumsum(ones, axis=-1, dtype=np.int32) - ones)
 
 
 # How many rounds a step may have.
