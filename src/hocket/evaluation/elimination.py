@@ -166,15 +166,11 @@ def eliminate(
 
 def _assemble(table: Floats, rows: csr_array, columns: csr_array, front: Front, slot: Ints) -> None:
     """Fill in the chances between pivots, and between pivots and the border, both ways."""
-    begin, end = front.begin, front.end
-    span = slice(rows.indptr[begin], rows.indptr[end])
-    source = np.repeat(np.arange(end - begin), np.diff(rows.indptr[begin : end + 1]))
-    target, later = rows.indices[span], rows.indices[span] >= begin
-    table[source[later], slot[target[later]]] = rows.data[span][later]
-    span = slice(columns.indptr[begin], columns.indptr[end])
-    target = np.repeat(np.arange(end - begin), np.diff(columns.indptr[begin : end + 1]))
-    source, later = columns.indices[span], columns.indices[span] >= end
-    table[slot[source[later]], target[later]] = columns.data[span][later]
+    leading, led = rows[front.begin : front.end].tocoo(), columns[:, front.begin : front.end].tocoo()
+    later = leading.col >= front.begin
+    table[leading.row[later], slot[leading.col[later]]] = leading.data[later]
+    later = led.row >= front.end
+    table[slot[led.row[later]], led.col[later]] = led.data[later]
 
 
 def _reduce(table: Floats, index: Ints, pivots: int, roundings: Roundings, pool: Executor) -> Factor:

@@ -326,12 +326,8 @@ def tell_events(joint: JointChain) -> TeamChain:
     happened = joint.happened if len(joint.happened) else np.zeros(len(chain.target), np.uint64)
     sets, index = np.unique(np.append(happened, np.uint64(0)), return_inverse=True)  # the last one is the first state's
     pair = np.append(chain.target, 0).astype(np.int64) * len(sets) + index
-    pairs, number = np.unique(pair, return_inverse=True)
-    start = int(number[-1])
-    order = np.concatenate([[start], np.arange(start), np.arange(start + 1, len(pairs))])
-    renumbered = np.empty(len(pairs), np.int64)
-    renumbered[order] = np.arange(len(pairs))
-    of_joint, of_events = np.divmod(pairs[order], len(sets))
+    pairs, number = np.unique(pair, return_inverse=True)  # the first state, before which nothing happened, stays first
+    of_joint, of_events = np.divmod(pairs, len(sets))
     begins, lengths = np.append(chain.first[:-1], 0), np.append(np.diff(chain.first), 0)
     first = np.concatenate([[0], np.cumsum(lengths[of_joint])])
     if first[-1] > MOST_TRANSITIONS:
@@ -340,7 +336,7 @@ def tell_events(joint: JointChain) -> TeamChain:
             f"to {MOST_TRANSITIONS:,} can be solved, so ask for fewer events"
         )
     row = np.repeat(begins[of_joint] - first[:-1], lengths[of_joint]) + np.arange(first[-1])
-    split = Chain(first, renumbered[number[:-1]][row], chain.chance[row])
+    split = Chain(first, number[:-1][row], chain.chance[row])
     return TeamChain(split, of_joint, sets[of_events])
 
 
