@@ -92,7 +92,7 @@ class JointChain(NamedTuple):
 class ChainBuffers(NamedTuple):
     """Room for joint states and transitions, and how many there are so far."""
 
-    count: Ints  # [3] of EXPANDED, STATES and TRANSITIONS
+    sizes: Ints  # [3] of EXPANDED, STATES and TRANSITIONS
     cell: Words  # [states, N]
     state: Shorts  # [states, N]
     slot: NDArray[np.int32]  # [a power of 2] joint states by a hash of what they are; -1: free
@@ -120,15 +120,15 @@ def explore(
     room = (max(FIRST_ROOM[0], 2 * starts), max(FIRST_ROOM[1], starts))
     buffers = _make_buffers(*room, len(tables.start), np.array(watched, np.int64), tables.has_rewards)
     start_in(buffers, team, world)
-    if starts > 1 and buffers.count[STATES]:
+    if starts > 1 and buffers.sizes[STATES]:
         cells = [tables.starts(agent) for agent in range(len(tables.start))]
         anywhere = np.stack([axis.ravel(order="F") for axis in np.meshgrid(*cells, indexing="ij")], axis=1)
         start_anywhere(buffers, team, anywhere)
-    expanded, states, transitions = buffers.count.tolist()
+    expanded, states, transitions = buffers.sizes.tolist()
     while expanded < states:
         until = expanded + CHUNK
         expand(world, team, moves, buffers, until)
-        expanded, states, transitions = buffers.count.tolist()
+        expanded, states, transitions = buffers.sizes.tolist()
         report(f"{states:,} joint states found, {expanded:,} of them done")
         if expanded < min(states, until):
             buffers = _grow(buffers)
@@ -157,7 +157,7 @@ def _make_buffers(states: int, transitions: int, agents: int, watched: Ints, has
 
 def _grow(buffers: ChainBuffers) -> ChainBuffers:
     """Double what is full, up to the most that is allowed."""
-    (expanded, states, transitions), room = buffers.count.tolist(), (len(buffers.cell), len(buffers.target))
+    (expanded, states, transitions), room = buffers.sizes.tolist(), (len(buffers.cell), len(buffers.target))
     more = min(2 * room[0], MOST_STATES), min(2 * room[1], MOST_TRANSITIONS)
     larger_room = (more[0], room[1]) if states == room[0] else (room[0], more[1])
     if larger_room == room:
@@ -166,7 +166,7 @@ def _grow(buffers: ChainBuffers) -> ChainBuffers:
             f"up to {MOST_STATES:,} states and {MOST_TRANSITIONS:,} transitions can be solved, so estimate it instead"
         )
     larger = _make_buffers(*larger_room, len(buffers.pick), buffers.watched, len(buffers.paid) > 0)
-    for name in ("count", "cell", "state", "first", "target", "chance", "happened", "paid", "most_paid"):
+    for name in ("sizes", "cell", "state", "first", "target", "chance", "happened", "paid", "most_paid"):
         old = getattr(buffers, name)
         getattr(larger, name)[: len(old)] = old
     sort_in(larger)
@@ -196,21 +196,21 @@ def slot_of(buffers: ChainBuffers, cell: Words, state: Shorts, row: int) -> int:
 @kernel
 def sort_in(buffers: ChainBuffers) -> None:
     """Fill the slots anew."""
-    for number in range(buffers.count[STATES]):
+    for number in range(buffers.sizes[STATES]):
         buffers.slot[slot_of(buffers, buffers.cell, buffers.state, number)] = number
 
 
 @inlined
 def number_of(buffers: ChainBuffers, team: TeamState) -> int:
     """Find the number of the joint state that a team is in; a new one gets the next number."""
-    states = buffers.count[STATES]
+    states = buffers.sizes[STATES]
     for agent in range(len(team.cell)):
         buffers.cell[states, agent] = team.cell[agent]
         buffers.state[states, agent] = team.state[agent]
     slot = slot_of(buffers, buffers.cell, buffers.state, states)
     if buffers.slot[slot] < 0:
         buffers.slot[slot] = states
-        buffers.count[STATES] += 1
+        buffers.sizes[STATES] += 1
     return int(buffers.slot[slot])
 
 
@@ -230,8 +230,8 @@ def start_anywhere(buffers: ChainBuffers, team: TeamState, starts: Words) -> Non
         for agent in range(len(team.cell)):  # of other types, and assigned as a whole they would need an allocation
             team.cell[agent] = starts[start, agent]
         buffers.target[start], buffers.chance[start] = number_of(buffers, team), 1 / len(starts)
-    buffers.first[1] = buffers.count[TRANSITIONS] = len(starts)
-    buffers.count[EXPANDED] = 1
+    buffers.first[1] = buffers.sizes[TRANSITIONS] = len(starts)
+    buffers.sizes[EXPANDED] = 1
 
 
 @inlined
@@ -283,9 +283,9 @@ def pick_next(now: int, buffers: ChainBuffers, moves: JointMoves) -> bool:
 @kernel
 def expand(tables: TeamTables, team: TeamState, moves: JointMoves, buffers: ChainBuffers, until: int) -> None:
     """List the transitions of joint states, as far as there is room."""
-    count = buffers.count
-    while count[EXPANDED] < min(count[STATES], until):
-        expanded, transitions = count[EXPANDED], count[TRANSITIONS]
+    sizes = buffers.sizes
+    while sizes[EXPANDED] < min(sizes[STATES], until):
+        expanded, transitions = sizes[EXPANDED], sizes[TRANSITIONS]
         buffers.first[expanded] = transitions
         if tables.has_rewards:
             buffers.paid[expanded, :] = 0.0
@@ -293,7 +293,7 @@ def expand(tables: TeamTables, team: TeamState, moves: JointMoves, buffers: Chai
         while more:
             chance, done = step_jointly(expanded, buffers, moves, team, tables)
             if chance >= NEVER:
-                if count[STATES] == len(buffers.cell) or transitions == len(buffers.target):
+                if sizes[STATES] == len(buffers.cell) or transitions == len(buffers.target):
                     buffers.pick[:] = 0
                     return
                 buffers.target[transitions] = GOAL if done else number_of(buffers, team)
@@ -304,7 +304,7 @@ def expand(tables: TeamTables, team: TeamState, moves: JointMoves, buffers: Chai
                     buffers.happened[transitions] = watched_events(buffers, team)
                 transitions += 1
             more = pick_next(expanded, buffers, moves)
-        count[EXPANDED], count[TRANSITIONS] = expanded + 1, transitions
+        sizes[EXPANDED], sizes[TRANSITIONS] = expanded + 1, transitions
         buffers.first[expanded + 1] = transitions
 
 
