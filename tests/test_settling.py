@@ -225,7 +225,7 @@ def test_an_agent_may_notice_something_while_it_does_something():
     settled = settle(task, {"A": 0, "B": 2}, {"A": "0", "B": "0"})
     assert settled.rounds == (("take",), ("open",))
     assert settled.states == {"A": "3", "B": "1"}
-    assert order_notes(task) == []  # they commute
+    assert [*order_notes(task)] == []  # they commute
 
 
 def test_a_line_says_where_the_order_of_the_file_matters():
@@ -237,7 +237,7 @@ def test_a_line_says_where_the_order_of_the_file_matters():
     )
     at = {"A": hk.Condition("bench")}
     task = hk.Task("choice", grid, {"A": hk.Agent(1, machine.events)}, dict.fromkeys(machine.events, at), machine)
-    assert order_notes(task) == [
+    assert [*order_notes(task)] == [
         "The order of events matters: A at bench in state 0 may propose left and right; "
         "left goes first, as in the file."
     ]

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
 
+from hocket.errors import TaskError, require_known
 from hocket.lazy import explain_kinds
-from hocket.machine.names import Names
-from hocket.task.grid import parts_of
+from hocket.machine.names import Names, check_name
+from hocket.task.conditions import parse_option
+from hocket.task.grid import Grid, parts_of
+
+LONGEST_NAME = 200  # characters of a task, an agent or a place
+MOST_LATCHED = 10  # events in an agent's memory; it has two to the power of that many values
 
 
 @dataclass(frozen=True)
@@ -89,3 +96,65 @@ class Agent:
 
     def __reduce__(self) -> tuple[object, ...]:
         return Agent, parts_of(self)
+
+
+def check_tidy(name: str, key: str) -> None:
+    """Require a name that a sentence can carry: without blanks at its ends."""
+    check_name(name, "an agent or place")
+    if len(name) > LONGEST_NAME:
+        raise TaskError(f"names of agents and places have at most {LONGEST_NAME} characters", key=key)
+    if name != name.strip():
+        raise TaskError(f"names of agents and places have no blanks at their ends, got {name!r}", key=key)
+
+
+def checked(name: str, agent: Agent, grid: Grid, numbers: Mapping[str, int]) -> Agent:
+    """Require of an agent that all it names exists, and lay it out in one way; `numbers` are those of events."""
+    key = f"agents.{name}"
+    check_tidy(name, key)
+
+    def require_event(event: str, key: str) -> None:
+        require_known(event, numbers, "event", partial(TaskError, key=key), " in the machine")
+
+    starts = tuple(sorted({*agent.starts}))
+    if not starts:
+        raise TaskError("an agent needs a cell to start in", key=f"{key}.start")
+    for start in starts:
+        grid.check_cell(start, f"{key}.start")
+    known = Names((agent.knows,) if isinstance(agent.knows, str) else agent.knows)
+    for event in known:
+        require_event(event, f"{key}.knows")
+    gates = {region: Gate.of(gate) for region, gate in agent.gates.items()}
+    for region, gate in gates.items():
+        where = f"gates.{region}.{name}"
+        grid.place(region, where)
+        if not gate.events and gate != CLOSED:
+            raise TaskError("a gate needs an event that opens or closes it", key=where)
+        for event in gate.events:
+            require_event(event, where)
+            if event in gate.opens and event in gate.closes:
+                raise TaskError(f"an event opens a gate or closes it, got {event!r} for both", key=where)
+    if len(agent.memory) > MOST_LATCHED or len({*agent.memory}) < len(agent.memory):
+        raise TaskError(f"an agent remembers at most {MOST_LATCHED} events, each once", key=f"{key}.memory")
+    for event in agent.memory:
+        require_event(event, f"{key}.memory")
+    for option in agent.options:
+        grid.place(option.target, f"{key}.options")
+        if option.after is not None and option.after not in agent.memory:
+            rule = f"an option waits for an event in memory, got {option.after!r}"
+            raise TaskError(rule, key=f"{key}.options")
+        if parse_option(str(option), grid.places, agent.memory) != (option.target, option.after):
+            rule = f"{str(option)!r} is ambiguous: it can be read as another option"
+            raise TaskError(rule, key=f"{key}.options")
+    for event, chance in agent.sync.items():
+        require_event(event, f"{key}.sync")
+        if event not in known or not 0 < chance <= 1:
+            rule = "must give events that the agent knows a chance above 0 and at most 1"
+            raise TaskError(f"{rule}, got {event!r}: {chance!r}", key=f"{key}.sync")
+    return Agent(
+        starts[0] if len(starts) == 1 else starts,
+        Names(sorted(known, key=numbers.__getitem__)),
+        MappingProxyType({region: gate.short for region, gate in gates.items()}),
+        tuple(agent.memory),
+        tuple(agent.options),
+        MappingProxyType(dict(agent.sync)),
+    )

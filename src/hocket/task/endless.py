@@ -5,7 +5,7 @@ Also notes on steps in which several events may happen: where their order matter
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import combinations, islice
@@ -219,22 +219,18 @@ def _one_round(
     return after, moving
 
 
-def order_notes(task: Task) -> list[str]:
+def step_notes(task: Task) -> Iterator[str]:
+    """Say where the order of events in a step matters, and which events may repeat in one; some of each."""
+    for notes, rest in (
+        (order_notes(task), "The order of events matters in more places."),
+        (_repeat_notes(task), "More events may happen several times in one step."),
+    ):
+        yield from islice(notes, MOST_NOTES)
+        yield from (rest for _ in islice(notes, 1))
+
+
+def order_notes(task: Task) -> Iterator[str]:
     """Say where the order of events matters: two that an agent may propose at once, and that do not commute."""
-    return _some(_order_notes(task), "The order of events matters in more places.")
-
-
-def repeat_notes(task: Task) -> list[str]:
-    """Say which events may happen several times in one step: possible again as soon as they have happened."""
-    return _some(_repeat_notes(task), "More events may happen several times in one step.")
-
-
-def _some(notes: Iterable[str], rest: str) -> list[str]:
-    listed = list(islice(notes, MOST_NOTES + 1))
-    return listed if len(listed) <= MOST_NOTES else [*listed[:MOST_NOTES], rest]
-
-
-def _order_notes(task: Task) -> Iterator[str]:
     told: set[tuple[str, str]] = set()
     kinds = cache(partial(Kinds.of, task))
     for agent, machine in task.machines.items():
@@ -256,7 +252,7 @@ def _order_notes(task: Task) -> Iterator[str]:
 
 
 def _repeat_notes(task: Task) -> Iterator[str]:
-    """Look for events that everyone who knows them can have twice in a row, each in some state of its machine."""
+    """Say which events everyone who knows them can have twice in a row, each in some state of its machine."""
     again: dict[str, dict[str, str]] = {agent: {} for agent in task.agents}  # event -> the first state in which it can
     for agent, machine in task.machines.items():
         for (state, event), target in machine.transitions.items():

@@ -21,9 +21,8 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Agent, Gate, Option
 from hocket.task.bodies import SYMMETRIC
 from hocket.task.conditions import Condition, Lexicon, parse_conditions, parse_option
-from hocket.task.consistency import check_conditions
 from hocket.task.grid import Grid, read_map
-from hocket.task.task import Task
+from hocket.task.task import Task, check_conditions
 
 if TYPE_CHECKING:
     from hocket.machine.formulas.build import Reading

@@ -29,15 +29,11 @@ class Exploration(NamedTuple):
     fewest_steps: int  # to a final state; 0 if it never gets there
 
 
-class Reachability(NamedTuple):
-    """What agents cannot do however they move, and a lower bound on the length of an episode."""
+def find_unreachable(task: Task, tables: Tables) -> tuple[tuple[str, ...], int]:
+    """Find what agents cannot do however they move, one sentence each, and a lower bound on an episode's steps.
 
-    problems: tuple[str, ...] = ()  # one sentence each
-    steps_lower_bound: int = 0  # no episode that completes has fewer steps
-
-
-def find_unreachable(task: Task, tables: Tables) -> Reachability:
-    """Find the events that agents can never propose, and the fewest steps in which each agent alone could finish."""
+    These are the events that agents can never propose, and the fewest steps in which each agent alone could finish.
+    """
     events, is_shared = tuple(task.events), shared_events(tables)
     problems: list[str] = []
     lower_bound = 0
@@ -49,7 +45,7 @@ def find_unreachable(task: Task, tables: Tables) -> Reachability:
             explored[inputs] = exploration
         problems += _problems(task, tables, agent, index, events, exploration)
         lower_bound = max(lower_bound, exploration.fewest_steps)
-    return Reachability(tuple(problems), lower_bound)
+    return tuple(problems), lower_bound
 
 
 def _problems(
@@ -121,11 +117,10 @@ def shared_events(tables: Tables) -> Bools:
 
 def _inputs(tables: Tables, agent: int, is_shared: Bools) -> tuple[bytes, ...]:
     """All that decides where an agent can get to: the same for agents that differ in the names of events only."""
-    event = tables.event[agent]
-    machine = (event >= 0, is_shared[event], tables.next_state[agent], tables.is_final[agent], tables.initial[agent])
-    place = (tables.world[agent], tables.starts(agent), tables.states[agent])
-    world = (tables.dynamics[agent], tables.kind[agent], tables.offset[agent], *place)
-    return tuple(part.tobytes() for part in (*machine, *world))
+    event, starts = tables.event[agent], tables.starts(agent)
+    machine = (tables.next_state, tables.is_final, tables.initial, tables.states, tables.dynamics)
+    rows = [table[agent] for table in (*machine, tables.world, tables.kind, tables.offset)]
+    return tuple(part.tobytes() for part in (event >= 0, is_shared[event], starts, *rows))
 
 
 def explore(tables: Tables, agent: int, is_shared: Bools) -> Exploration:

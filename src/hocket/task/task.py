@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -12,20 +12,23 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.documents import Document
-from hocket.errors import TaskError, require_known
+from hocket.documents import Document, is_one_line
+from hocket.errors import TaskError, known_names, require_known
 from hocket.lazy import explain_kinds, show_in_notebook
 from hocket.machine.algebra import reachable_part
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
 from hocket.machine.formats.schema import machine_to
-from hocket.machine.names import Names
+from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.agents import Agent, Gate
+from hocket.task.agents import LONGEST_NAME, Agent, Gate, check_tidy, checked
 from hocket.task.bodies import Bodies, check_bodies, units_of
 from hocket.task.conditions import ANYWHERE, Condition, Lexicon, Mask, parse_conditions, write_conditions
-from hocket.task.consistency import check_events, check_rewards, check_tidy, check_words, checked, in_order
 from hocket.task.grid import FLOOR, WALL, Grid, parts_of, write_thin
+
+MOST_REWARD = 10**9  # for a transition
+
+Machine = RewardMachine | Composition
 
 
 @explain_kinds
@@ -37,28 +40,46 @@ class Task:
     grid: Grid
     agents: Mapping[str, Agent]
     events: Mapping[str, Mapping[str, Condition]]  # event -> who controls it, from where; in the order of a round
-    machine: RewardMachine | Composition
+    machine: Machine
     slip: float = 0.02  # chance that a move goes a quarter turn astray, half of it to either side
     description: str = ""
     source: str = field(default="", compare=False)  # the name or path by which it was loaded
     bodies: Bodies = False  # whether two agents may not be in one cell nor swap cells; see `hocket.task.bodies`
 
     def __post_init__(self) -> None:
-        check_words(self.name, self.description)
+        check_name(self.name, "a task")
+        if len(self.name) > LONGEST_NAME:
+            raise TaskError(f"must have at most {LONGEST_NAME} characters, got {len(self.name):,}", key="name")
+        if not is_one_line(self.description.replace("\n", "")):
+            raise TaskError("must have no control characters", key="description")
         if not 0 <= self.slip <= 1:
             raise TaskError(f"must be a probability, got {self.slip!r}", key="slip")
         if not self.agents:
             raise TaskError("a task needs at least one agent", key="agents")
         for place in self.grid.places:
             check_tidy(place, f"places.{place}")
-        object.__setattr__(self, "machine", in_order(self.machine, self.agents))
-        check_rewards(self.machine)
-        check_events(self.events, self.machine, self.agents, self.grid)
+        object.__setattr__(self, "machine", _in_order(self.machine, self.agents))
+        _check_rewards(self.machine)
+        self._check_events()
         agents = {name: checked(name, agent, self.grid, self.event_numbers) for name, agent in self.agents.items()}
         object.__setattr__(self, "agents", MappingProxyType(agents))
         check_bodies(self.bodies, self.grid, agents)
         events = {event: MappingProxyType(dict(conditions)) for event, conditions in self.events.items()}
         object.__setattr__(self, "events", MappingProxyType(events))
+
+    def _check_events(self) -> None:
+        """Require that the machine's events and those with conditions are the same, each controlled by agents."""
+        check_conditions(self.machine.events, self.events)
+        for event, conditions in self.events.items():
+            refuse = partial(TaskError, key=f"events.{event}")
+            if event not in self.machine.events:
+                raise refuse(f"the machine has no such event ({known_names(event, self.machine.events)})")
+            if not conditions:
+                raise refuse("at least one agent must control an event")
+            for agent, condition in conditions.items():
+                require_known(agent, self.agents, "agent", refuse)
+                for place in condition.places:
+                    self.grid.place(place, f"events.{event}")
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r}: {len(self.agents):,} agents, {self.grid.rows} x {self.grid.columns} cells>"
@@ -298,3 +319,38 @@ def _canonical(machine: RewardMachine) -> object:
     states = sorted(machine.states)
     numbering = [] if list(machine.states) == states else [list(machine.states)]  # which policies have their values by
     return [machine.initial, states, sorted(machine.events), sorted(machine.final), moves, *numbering]
+
+
+# What a task requires of its parts.
+
+
+def _in_order(machine: Machine, agents: Mapping[str, Agent]) -> Machine:
+    """Require a part of a composition for each agent, and put the parts in the order of the agents."""
+    if not isinstance(machine, Composition):
+        return machine
+    for name in machine.parts:
+        require_known(name, agents, "agent", partial(TaskError, key=f"machine.parts.{name}"))
+    for name in agents:
+        if name not in machine.parts:
+            raise TaskError("every agent needs a part of the composition", key=f"machine.parts.{name}")
+    if list(machine.parts) == list(agents):
+        return machine
+    return Composition({name: machine.parts[name] for name in agents})
+
+
+def _check_rewards(machine: Machine) -> None:
+    """Require rewards whose sums over all of training are 32-bit numbers."""
+    for part in machine.parts.values() if isinstance(machine, Composition) else [machine]:
+        for (state, event), reward in part.rewards.items() if not part.has_completion_rewards else ():
+            if abs(reward) > MOST_REWARD:
+                rule = f"must be between -{MOST_REWARD:,} and {MOST_REWARD:,}"
+                raise TaskError(f"a reward {rule}, got {reward!r}", key=f"machine.rewards.{state}.{event}")
+
+
+def check_conditions(used: Iterable[str], events: Collection[str]) -> None:
+    """Require a condition for every event of the machine; one that has none may be misspelt there."""
+    for event in used:
+        if event not in events:
+            hint = known_names(event, events)
+            asked = f"; {hint}" if hint.startswith("did you mean") else ""
+            raise TaskError(f"the machine has this event, but it has no condition{asked}", key=f"events.{event}")

@@ -19,9 +19,9 @@ from hocket.machine.decomposition import Control, Decomposition, Knows, decompos
 from hocket.machine.reward_machine import RewardMachine, require_machines
 from hocket.task.catalogue import as_task
 from hocket.task.conditions import write_conditions
-from hocket.task.endless import order_notes, repeat_notes
+from hocket.task.endless import step_notes
 from hocket.task.gates import closed_regions
-from hocket.task.reachability import Reachability, advise_edges, find_unreachable
+from hocket.task.reachability import advise_edges, find_unreachable
 from hocket.task.settling import EndlessError, LabellingCheck, check_labelling
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
@@ -65,7 +65,8 @@ class Verdict:
     task: Task | None = None  # None: a machine without a world
     labelling: LabellingCheck | None = None  # of a task
     endless: EndlessError | None = None  # a step that would never settle
-    reachability: Reachability = field(default_factory=Reachability)
+    unreachable: tuple[str, ...] = ()  # what agents cannot do however they move, one sentence each
+    steps_lower_bound: int = 0  # no episode that completes the task has fewer steps, but there may be none that short
     parts: tuple[Part, ...] = ()  # the answers to further questions, in their order
 
     @property
@@ -74,16 +75,6 @@ class Verdict:
         further questions have good answers."""
         answers = (self.decomposition, self.labelling, *self.parts)
         return all(answer is None or answer.ok for answer in answers) and not self._further
-
-    @property
-    def unreachable(self) -> tuple[str, ...]:
-        """What agents cannot do however they move, one sentence each."""
-        return self.reachability.problems
-
-    @property
-    def steps_lower_bound(self) -> int:
-        """A lower bound: no episode that completes the task has fewer steps, but there may be none that short."""
-        return self.reachability.steps_lower_bound
 
     @property
     def fewest_steps(self) -> int:
@@ -133,7 +124,7 @@ class Verdict:
     @cached_property
     def step_notes(self) -> tuple[str, ...]:
         """Where the order of events in a step matters, and which events may repeat in one, one sentence each."""
-        return (*order_notes(self.task), *repeat_notes(self.task)) if self.task is not None and self.ok else ()
+        return tuple(step_notes(self.task)) if self.task is not None and self.ok else ()
 
     def with_part(self, part: Part) -> Verdict:
         """Add the answer to a further question."""
@@ -215,7 +206,8 @@ def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
         tables = compile_task(task)
     except EndlessError as error:
         return replace(verdict, endless=error)
-    verdict = replace(verdict, reachability=find_unreachable(task, tables))
+    unreachable, steps_lower_bound = find_unreachable(task, tables)
+    verdict = replace(verdict, unreachable=unreachable, steps_lower_bound=steps_lower_bound)
     if not play or not verdict.ok:
         return verdict
     from hocket.task.teamwork.check import play_planned
