@@ -9,7 +9,7 @@ from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
-from hocket.errors import FormatError, HocketError, known_names
+from hocket.errors import FormatError, HocketError, known_names, located
 from hocket.files import exists, read_text, write_whole
 from hocket.lazy import Lazy
 from hocket.machine.composition import Composition
@@ -76,10 +76,8 @@ def load(name: str | Path) -> Task | Design:
     text = str(name)
     match = re.fullmatch(r"([a-z-]+)-(\d{1,9})", text)
     if match and match[1] in FAMILIES:
-        try:
+        with located(path=text):
             return FAMILIES[match[1]](int(match[2]))
-        except HocketError as error:
-            raise FormatError(str(error), path=text) from None
     built_in = built_in_tasks()
     if text in built_in:
         return _built_in(text)
@@ -103,11 +101,8 @@ def _built_in(name: str, size: int | None = None) -> Task:
 
 def built_in_tasks() -> list[str]:
     """List the names of the built-in tasks that are files."""
-    return sorted(
-        Path(entry.name).stem
-        for entry in resources.files("hocket.task.builtin").iterdir()
-        if entry.name.endswith(".toml")
-    )
+    names = (entry.name for entry in resources.files("hocket.task.builtin").iterdir())
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
 def source_of(name: str = "") -> str | None:
@@ -195,27 +190,21 @@ def _ends(
 
 def office(number: int) -> Task:
     """Build one of the four tasks of OfficeWorld: coffee to the office, mail, both, or a patrol of A, B, C and D."""
-    base = _built_in("office")
-    if number == 3:
-        return replace(base, name="office-3", source="office-3")
-    ways = {1: ("coffee", "deliver"), 2: ("mail", "deliver"), 4: ("A", "B", "C", "D")}
-    if number not in ways:
+    task, ways = _built_in("office"), {1: ("coffee", "deliver"), 2: ("mail", "deliver"), 4: ("A", "B", "C", "D")}
+    if number in ways:
+        moves = {(str(step), event): str(step + 1) for step, event in enumerate(ways[number])}
+        moves |= {(str(step), "plant"): "broken" for step in range(len(moves))}
+        machine = RewardMachine(initial="0", transitions=moves, final={str(len(ways[number]))})
+        task = replace(
+            task,
+            agents={"A1": replace(task.agents["A1"], knows=machine.events)},
+            events={event: task.events.get(event, {"A1": Condition(event)}) for event in machine.events},
+            machine=machine,
+            description=f"OfficeWorld: {', '.join(ways[number])}, and no plant.",
+        )
+    elif number != 3:
         raise FormatError(f"there are four tasks in the office, got {number}")
-    moves = {(str(step), event): str(step + 1) for step, event in enumerate(ways[number])}
-    moves |= {(str(step), "plant"): "broken" for step in range(len(moves))}
-    machine = RewardMachine(initial="0", transitions=moves, final={str(len(ways[number]))})
-    known = {event: base.events.get(event, {"A1": Condition(event)}) for event in machine.events}
-    agents = {"A1": replace(base.agents["A1"], knows=machine.events)}
-    about = ", ".join(ways[number])
-    return replace(
-        base,
-        name=f"office-{number}",
-        source=f"office-{number}",
-        agents=agents,
-        events=known,
-        machine=machine,
-        description=f"OfficeWorld: {about}, and no plant.",
-    )
+    return replace(task, name=f"office-{number}", source=f"office-{number}")
 
 
 _token_task = Lazy("hocket.task.tokens", "token_task")

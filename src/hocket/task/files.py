@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hocket.documents import Document, as_flag, as_number, as_table, as_text, as_texts, check_keys
-from hocket.errors import FormatError, HocketError, require_known, shown
+from hocket.errors import FormatError, located, require_known, shown
 from hocket.files import MEGABYTE, read_text
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import decompose
@@ -54,15 +54,14 @@ def read_task(path: Path, size: int | None = None, document: object = None, sour
     """
     if source is None:
         source = f"{path}" if size is None else f"{path}:{size}"
-    try:
-        if document is None:
-            content = read_text(path, LIMIT)
-            document = json_notation.parse(content) if path.suffix.lower() == ".json" else toml.parse(content)
-        return task_from(document, path.stem, path.parent, size, source)
-    except RecursionError:
-        raise FormatError("is nested too deeply to be a task", path=path) from None
-    except HocketError as error:
-        raise FormatError(str(error), path=path) from None
+    with located(path=path):
+        try:
+            if document is None:
+                content = read_text(path, LIMIT)
+                document = json_notation.parse(content) if path.suffix.lower() == ".json" else toml.parse(content)
+            return task_from(document, path.stem, path.parent, size, source)
+        except RecursionError:
+            raise FormatError("is nested too deeply to be a task") from None
 
 
 def task_from(
@@ -163,10 +162,8 @@ def _machine_from(table: Document, folder: Path | None, files: Files) -> RewardM
     if "file" in table:
         check_keys(table, ("file",), "machine.")
         path = beside(folder, as_text(table["file"], "machine.file"), "machine.file")
-        try:
+        with located("machine.file"):
             return load_machine(path)
-        except HocketError as error:
-            raise FormatError(str(error), where="machine.file") from None
     if "parts" in table:
         check_keys(table, ("parts",), "machine.")
         parts = {}
@@ -184,14 +181,12 @@ def _shared_out(reading: Reading, knows: Mapping[str, tuple[str, ...]], limits: 
 
     Where they are not, one machine, so that a check of the task can say how the team goes wrong and how to repair it.
     """
-    try:
+    with located("machine"):
         if len(reading.groups) > 1:
             decomposition = decompose(reading.parts(limits), knows)
             if decomposition.ok:
                 return Composition(dict(decomposition.machines))
         return reading.machine(limits)
-    except HocketError as error:
-        raise FormatError(str(error), where="machine") from None
 
 
 def _gates_from(table: Document, agents: Mapping[str, Document]) -> dict[str, dict[str, Gate]]:
@@ -247,14 +242,8 @@ def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key
 
 def _conditions_from(value: object, agents: Lexicon, places: Lexicon, key: str, is_edgy: bool) -> dict[str, Condition]:
     """Read a sentence, or for each agent half of one, "at mat", or a list of these, of which one has to hold."""
-    if not isinstance(value, str | dict):
-        raise FormatError(f"must be a sentence such as 'A1 at door', got {value!r:.60}", where=key)
-    if isinstance(value, str):
-        if not value.strip():
-            raise FormatError("must say when the event happens, such as 'A1 at door'", where=key)
-        conditions = parse_conditions(value, agents, places, key)
-    else:
-        conditions = {}
+    conditions = {}
+    if isinstance(value, dict):
         for agent, said in value.items():
             where = f"{key}.{agent}"
             halves = as_texts(said, where) if isinstance(said, list) else (as_text(said, where),)
@@ -262,6 +251,12 @@ def _conditions_from(value: object, agents: Lexicon, places: Lexicon, key: str, 
                 raise FormatError("must say where the agent has to be, got an empty list", where=where)
             ways = (parse_conditions(f"{agent} {half}", [agent], places, where)[agent] for half in halves)
             conditions[agent] = reduce(or_, ways)
+    elif not isinstance(value, str):
+        raise FormatError(f"must be a sentence such as 'A1 at door', got {value!r:.60}", where=key)
+    elif not value.strip():
+        raise FormatError("must say when the event happens, such as 'A1 at door'", where=key)
+    else:
+        conditions = parse_conditions(value, agents, places, key)
     if is_edgy and len(conditions) == 1:
         return {agent: condition.as_edge() for agent, condition in conditions.items()}
     return conditions

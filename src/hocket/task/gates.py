@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +13,12 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import CLOSED, Gate
 from hocket.task.task import Task
 
-Flagged = tuple[str, bool]  # a state, and whether a flag is set in it, as that a gate is open
-
 
 def closed_cells(task: Task, agent: str) -> list[frozenset[int]]:
     """For each state of an agent's machine: the cells that gates close to it."""
-    places, made = task.grid.places, dict[tuple[str, ...], frozenset[int]]()
-    for regions in (closed := [tuple(regions) for regions in closed_regions(task, agent)]):
-        if regions not in made:
-            made[regions] = frozenset().union(*(places[region] for region in regions))
-    return [made[regions] for regions in closed]
+    closed = [tuple(regions) for regions in closed_regions(task, agent)]
+    cells = {regions: frozenset[int]().union(*map(task.grid.places.__getitem__, regions)) for regions in {*closed}}
+    return [cells[regions] for regions in closed]
 
 
 def closed_regions(task: Task, agent: str) -> list[list[str]]:
@@ -48,12 +44,19 @@ def is_open(machine: RewardMachine, gate: Gate, key: str) -> NDArray[np.bool_]:
     """
     if gate == CLOSED:
         return np.zeros(len(machine.states), np.bool_)
-    ways = reached_with(machine, bool(gate.starts_open), gate.opens, gate.closes)
+    after = dict.fromkeys(gate.opens, True) | dict.fromkeys(gate.closes, False)
+
+    def moves(here: tuple[str, bool]) -> Iterator[tuple[str, tuple[str, bool]]]:
+        for event, target in machine.moves.get(here[0], {}).items():
+            yield event, (target, after.get(event, here[1]))
+
+    ways = search_tree((machine.initial, bool(gate.starts_open)), moves)  # to states, with the gate open or closed
     told = {opened for _, opened in ways}
-    if True not in told:
-        raise TaskError(f"this gate can never open: {_never(gate.opens)} in the agent's machine", key=key)
-    if False not in told:
-        raise TaskError(f"this gate can never close: {_never(gate.closes)} in the agent's machine", key=key)
+    for opened, does, events in ((True, "open", gate.opens), (False, "close", gate.closes)):
+        if opened not in told:
+            why = f"{events[0]} never happens" if len(events) == 1 else f"none of {', '.join(events)} ever happens"
+            why = why if events else "no event does that"
+            raise TaskError(f"this gate can never {does}: {why} in the agent's machine", key=key)
     for state, opened in ways:
         if opened and (state, False) in ways and state not in machine.final:
             closed, open_ = (", ".join(path_to(ways, (state, seen))) or "nothing" for seen in (False, True))
@@ -61,25 +64,3 @@ def is_open(machine: RewardMachine, gate: Gate, key: str) -> NDArray[np.bool_]:
             what = f"whether {gate.short} has happened" if plain else "whether the gate is open"
             raise TaskError(f"a state must tell {what}, but {closed} and {open_} both lead to {state}", key=key)
     return np.array([(state, True) in ways and (state, False) not in ways for state in machine.states], np.bool_)
-
-
-def reached_with(
-    machine: RewardMachine, is_set: bool, sets: Collection[str], clears: Collection[str] = ()
-) -> dict[Flagged, tuple[Flagged, str] | None]:
-    """Search a machine together with a flag that some events set and others clear: which states are reached with it.
-
-    The tree has the shortest traces; `hocket.graphs.path_to` reads one off.
-    """
-    after = dict.fromkeys(sets, True) | dict.fromkeys(clears, False)
-
-    def moves(here: Flagged) -> Iterator[tuple[str, Flagged]]:
-        for event, target in machine.moves.get(here[0], {}).items():
-            yield event, (target, after.get(event, here[1]))
-
-    return search_tree((machine.initial, is_set), moves)
-
-
-def _never(events: Sequence[str]) -> str:
-    if not events:
-        return "no event does that"
-    return f"{events[0]} never happens" if len(events) == 1 else f"none of {', '.join(events)} ever happens"

@@ -146,15 +146,10 @@ def check_labelling(task: Task) -> LabellingCheck:
     for event, controllers in task.controllers.items():
         for agent in controllers:
             if event not in task.knows[agent]:
-                said = f"{agent} controls {event}, which is not in its local event set"
-                return LabellingCheck(False, 3, said)
-    if (
-        not task.is_single_agent
-        and not task.decomposition.ok
-        and (example := task.decomposition.counterexample) is not None
-    ):
+                return LabellingCheck(False, 3, f"{agent} controls {event}, which is not in its local event set")
+    example = None if task.is_single_agent else task.decomposition.counterexample
+    if example is not None:
         what = "completion" if example.event is None else example.event
         trace = ", ".join(example.trace) or "the empty trace"
-        said = f"after {trace}, no agent rules out {what}: the task is not decomposable"
-        return LabellingCheck(False, 3, said)
+        return LabellingCheck(False, 3, f"after {trace}, no agent rules out {what}: the task is not decomposable")
     return LabellingCheck(True)

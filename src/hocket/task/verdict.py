@@ -3,7 +3,7 @@ one text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -34,10 +34,13 @@ MOST_TRIED = 20  # events that an agent might know, before one is proposed
 WORK_PER_TRY = 300_000  # agent-steps of team episodes for each of them, where the team is played
 
 
+Kind = Literal["yes", "no", "evidence", "problem", "warning", "note"]  # yes and no: the answer to a question
+
+
 class Line(NamedTuple):
     """A line of a verdict's text."""
 
-    kind: Literal["yes", "no", "evidence", "problem", "warning", "note"]  # yes and no: the answer to a question
+    kind: Kind
     text: str
 
 
@@ -132,26 +135,20 @@ class Verdict:
 
     def lines(self) -> list[Line]:
         """Give the verdict as text: the answer, its evidence, and everything else there is to say."""
-        return [line._replace(text=cut_names(line.text)) for line in self._lines()]
-
-    def _lines(self) -> Iterator[Line]:
-        if self.decomposition is None:
-            yield Line("yes", "Well formed.")
-            yield from (Line("evidence", text) for text in (*self._algebra, *notes_of(self.machine)))
+        decomposition, said = self.decomposition, list[tuple[Kind, Sequence[str]]]()
+        if decomposition is None:
+            said += [("yes", ["Well formed."]), ("evidence", [*self._algebra, *notes_of(self.machine)])]
         else:
-            answer, *evidence = self.decomposition.explain().splitlines()
-            yield Line("yes" if self.decomposition.ok else "no", answer)
-            yield from (Line("evidence", text) for text in evidence)
-        yield from (Line("problem", text) for text in self._further)
+            answer, *evidence = decomposition.explain().splitlines()
+            said += [("yes" if decomposition.ok else "no", [answer]), ("evidence", evidence)]
+        said.append(("problem", self._further))
         for part in self.parts:
-            if part.answer:
-                yield Line("yes" if part.ok else "no", part.answer)
-            yield from (Line("problem", text) for text in part.problems)
-        yield from (Line("warning", text) for text in self.warnings)
+            said += [("yes" if part.ok else "no", [part.answer] if part.answer else []), ("problem", part.problems)]
+        said.append(("warning", self.warnings))
         if self.task is not None and self.ok:
-            yield Line("note", "Labelling, gates, reachability: OK")
-        yield from (Line("note", text) for text in self.step_notes)
-        yield from (Line("note", text) for part in self.parts for text in part.notes)
+            said.append(("note", ["Labelling, gates, reachability: OK", *self.step_notes]))
+        said += [("note", part.notes) for part in self.parts]
+        return [Line(kind, cut_names(text)) for kind, texts in said for text in texts]
 
     def __str__(self) -> str:
         return "\n".join(line.text for line in self.lines())
