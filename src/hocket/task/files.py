@@ -22,7 +22,7 @@ from hocket.task.agents import Agent, Gate, Option
 from hocket.task.bodies import SYMMETRIC
 from hocket.task.conditions import Condition, Lexicon, parse_conditions, parse_option
 from hocket.task.grid import Grid, read_map
-from hocket.task.task import Task, check_conditions
+from hocket.task.task import Machine, Task, check_conditions
 
 if TYPE_CHECKING:
     from hocket.machine.formulas.build import Reading
@@ -95,21 +95,15 @@ def task_from(
         check_conditions(machine.events, conditions)
         knows = {agent: as_texts(row["knows"], f"agents.{agent}.knows") for agent, row in rows.items()}
         machine = _shared_out(machine, knows, files.limits)
-    memory = as_texts(table.get("memory", []), "memory")
-    for event in memory:
-        require_known(event, machine.events, "event", partial(FormatError, where="memory"), " in the machine")
-    gates, everyone, places = _gates_from(table, rows), Lexicon(rows), Lexicon(grid.places)
-    parts = machine.parts if isinstance(machine, Composition) else {}
+    agents = _agents_from(table, rows, grid, letters, machine)
+    everyone, places = Lexicon(rows), Lexicon(grid.places)
     bodies = table.get("bodies", False)
     if not isinstance(bodies, bool | str) and (not isinstance(bodies, list) or not bodies):
         raise FormatError(f"must be true, {SYMMETRIC!r} or a list of regions, got {bodies!r:.60}", where="bodies")
     return Task(
         name=as_text(table.get("name", name), "name") + ("" if size is None else f"-{size}"),
         grid=grid,
-        agents={
-            agent: _agent_from(agent, row, grid, letters, gates[agent], memory, parts.get(agent))
-            for agent, row in rows.items()
-        },
+        agents=agents,
         events={
             event: _conditions_from(value, everyone, places, f"events.{event}", is_edgy)
             for event, value in conditions.items()
@@ -206,29 +200,29 @@ def _gates_from(table: Document, agents: Mapping[str, Document]) -> dict[str, di
     return gates
 
 
-def _agent_from(
-    name: str,
-    row: Document,
-    grid: Grid,
-    letters: Mapping[str, list[int]],
-    gates: Mapping[str, Gate],
-    memory: tuple[str, ...],
-    part: RewardMachine | None,
-) -> Agent:
-    key = f"agents.{name}"
-    remembered = as_texts(row["memory"], f"{key}.memory") if "memory" in row else memory
-    options = as_texts(row.get("options", []), f"{key}.options")
-    return Agent(
-        start=_start_from(row["start"], grid, letters, f"{key}.start"),
-        knows=as_texts(row["knows"], f"{key}.knows") if "knows" in row else part.events if part is not None else (),
-        gates=gates,
-        memory=remembered,
-        options=tuple(Option(*parse_option(text, grid.places, remembered)) for text in options),
-        sync={
-            event: as_number(chance, f"{key}.sync.{event}")
-            for event, chance in as_table(row.get("sync", {}), f"{key}.sync").items()
-        },
-    )
+def _agents_from(
+    table: Document, rows: Mapping[str, Document], grid: Grid, letters: Mapping[str, list[int]], machine: Machine
+) -> dict[str, Agent]:
+    memory, gates, agents = as_texts(table.get("memory", []), "memory"), _gates_from(table, rows), dict[str, Agent]()
+    for event in memory:
+        require_known(event, machine.events, "event", partial(FormatError, where="memory"), " in the machine")
+    parts = machine.parts if isinstance(machine, Composition) else {}
+    local_events = {name: part.events for name, part in parts.items()}
+    for name, row in rows.items():
+        key = f"agents.{name}"
+        remembered = as_texts(row["memory"], f"{key}.memory") if "memory" in row else memory
+        known = as_texts(row["knows"], f"{key}.knows") if "knows" in row else local_events.get(name, ())
+        options = as_texts(row.get("options", []), f"{key}.options")
+        chances = as_table(row.get("sync", {}), f"{key}.sync")
+        agents[name] = Agent(
+            start=_start_from(row["start"], grid, letters, f"{key}.start"),
+            knows=known,
+            gates=gates[name],
+            memory=remembered,
+            options=tuple(Option(*parse_option(text, grid.places, remembered)) for text in options),
+            sync={event: as_number(chance, f"{key}.sync.{event}") for event, chance in chances.items()},
+        )
+    return agents
 
 
 def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key: str) -> tuple[int, ...]:

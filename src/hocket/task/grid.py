@@ -186,37 +186,33 @@ def read_map(
     thin: frozenset[tuple[int, int]] = frozenset()
     if lines[0].startswith(CORNER):
         lines, thin = _read_thin(lines, torus)
-    where: dict[str, list[int]] = {}
-    walls = set()
     for row, line in enumerate(lines):
         if len(line) != len(lines[0]):
             short = f"line {row + 1} has {len(line)} letters, the first has {len(lines[0])}"
             raise TaskError(f"all lines must have the same length: {short}", key="map")
-        for column, letter in enumerate(line):
-            cell = row * len(line) + column
-            if letter == WALL:
-                walls.add(cell)
-            elif letter != FLOOR:
-                where.setdefault(letter, []).append(cell)
+    where: dict[str, list[int]] = {}
+    for cell, letter in enumerate("".join(lines)):
+        if letter != FLOOR:
+            where.setdefault(letter, []).append(cell)
+    walls = frozenset(where.pop(WALL, ()))
     for letter, cells in where.items():
         if letter not in legend and letter not in starts:
             row, column = divmod(cells[0], len(lines[0]))
             hint = "write '.' for floor" if letter.isspace() else "the legend must name it, or an agent start there"
             raise TaskError(f"letter {letter!r} (row {row}, column {column}) has no meaning: {hint}", key="map")
-    places: dict[str, set[int]] = {}
+    places: dict[str, frozenset[int]] = {}
     for letter, names in legend.items():
         if len(letter) != 1 or letter in (WALL, FLOOR):
             raise TaskError("a legend explains single letters other than '#' and '.'", key=f"legend.{letter}")
         if letter not in where:
             raise TaskError(f"letter {letter!r} is not on the map", key=f"legend.{letter}")
         for name in names:
-            places.setdefault(name, set()).update(where[letter])
+            places[name] = places.get(name, frozenset()).union(where[letter])
     letters = {
         name: min((letter for letter in legend if name in legend[letter]), key=lambda letter: len(legend[letter]))
         for name in places
     }
-    named = {name: frozenset(cells) for name, cells in places.items()}
-    return Grid(len(lines), len(lines[0]), frozenset(walls), named, letters, thin, torus), where
+    return Grid(len(lines), len(lines[0]), walls, places, letters, thin, torus), where
 
 
 def _read_thin(lines: Sequence[str], torus: bool = False) -> tuple[list[str], frozenset[tuple[int, int]]]:

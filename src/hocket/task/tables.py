@@ -145,14 +145,13 @@ def _compile(task: Task) -> Tables:
         raise endless
     machines, agents, memory = list(task.machines.values()), list(task.agents.values()), memory_of(task)
     sizes = [len(machine.states) for machine in machines]
-    is_final, is_over = np.zeros((2, len(machines), max(sizes)), np.bool_)
-    for index, (agent, machine) in enumerate(task.machines.items()):
-        is_final[index, : sizes[index]], is_over[index, : sizes[index]] = machine.is_final, task.end_states(agent)
     next_cell, world, dynamics = _dynamics(task, max(sizes))
     event, next_state, reward = _proposals(task, list(kinds.values()), max(sizes))
     kind = np.zeros((len(kinds), max(len(each.kind) for each in kinds.values())), shortest(event.shape[2]))
-    for index, each in enumerate(kinds.values()):
-        kind[index, : len(each.kind)] = each.kind
+    is_final, is_over = np.zeros((2, len(machines), max(sizes)), np.bool_)
+    for index, (agent, machine) in enumerate(task.machines.items()):
+        is_final[index, : sizes[index]], is_over[index, : sizes[index]] = machine.is_final, task.end_states(agent)
+        kind[index, : len(kinds[agent].kind)] = kinds[agent].kind
     place = {agent: index for index, agent in enumerate(task.agents)}
     sole = [place[next(iter(row))] if len(row) == 1 else -1 for row in task.events.values()]
     remembering: list[list[tuple[int, int]]] = [[] for _ in task.events]  # by whom, in which bit
