@@ -159,26 +159,20 @@ def rename_in_conditions(
     >>> rename_in_conditions("A1 and A2 at mat or bell", ["A1", "A2"], ["mat", "bell"], "place", "mat", "red mat")
     'A1 and A2 at red mat or bell'
     """
-    reader = _Reader(sentence.strip(), Lexicon(agents), Lexicon(places), "events")
-    before = reader.sentence()
-    text = reader.text
-    for kind, begin, end in reversed(reader.names):
-        if kind == what and text[begin:end] == old:
-            text = f"{text[:begin]}{new}{text[end:]}"
 
-    def renamed(kind: Named, name: str | None) -> str | None:
+    def renamed(kind: Named, name: str) -> str:
         return new if (kind, name) == (what, old) else name
 
-    everyone = [str(renamed("agent", name)) for name in agents]
-    everywhere = [str(renamed("place", name)) for name in places]
-    meant = {
-        renamed("agent", agent): reduce(
-            or_, (replace(way, place=renamed("place", way.place)) for way in condition.ways)
-        )
-        for agent, condition in before.items()
-    }
+    reader = _Reader(sentence.strip(), Lexicon(agents), Lexicon(places), "events")
+    reader.sentence()
+    text = reader.text
+    for kind, name, begin in reversed(reader.names):
+        text = f"{text[:begin]}{renamed(kind, name)}{text[begin + len(name) :]}"
+    everyone = Lexicon(renamed("agent", name) for name in agents)
+    again = _Reader(text, everyone, Lexicon(renamed("place", name) for name in places), "events")
     with suppress(TaskError):
-        if parse_conditions(text, everyone, everywhere, "events") == meant:
+        again.sentence()
+        if [name for _, name, _ in again.names] == [renamed(kind, name) for kind, name, _ in reader.names]:
             return text
     raise TaskError(f"the name {new!r} would be misread in {text!r}", key="events")
 
@@ -188,7 +182,7 @@ class _Reader:
 
     def __init__(self, text: str, everyone: Lexicon, places: Lexicon, key: str) -> None:
         self.text, self.everyone, self.places, self.key, self.position = text, everyone, places, key, 0
-        self.names: list[tuple[Named, int, int]] = []
+        self.names: list[tuple[Named, str, int]] = []
 
     def sentence(self) -> dict[str, Condition]:
         """Read a whole sentence."""
@@ -258,7 +252,7 @@ class _Reader:
         """Read the longest known name that is not part of a longer word."""
         name = known.at(self.text, self.position)
         if name is not None:
-            self.names.append((what, self.position, self.position + len(name)))
+            self.names.append((what, name, self.position))
             self.position += len(name)
             return name
         unknown = re.split(rf"\s+(?:and|or)\b|{_BEFORE_WHERE.pattern}|,", self.rest)[0]
