@@ -28,8 +28,8 @@ from hocket.study.published import Level
 from hocket.study.study import load_study
 from hocket.study.testing import EPISODES
 from hocket.task import files, grid, settling
-from hocket.task.catalogue import MOST_AGENTS, built_in_tasks
 from hocket.task.agents import MOST_LATCHED
+from hocket.task.catalogue import MOST_AGENTS, built_in_tasks
 from hocket.task.settling import propose
 from hocket.task.tables import MOST_ENTRIES, MOST_EVENTS, MOST_STATES
 from hocket.task.tokens import MAPS
