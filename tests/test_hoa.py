@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 import hocket as hk
 from hocket.cli import main as cli
 from hocket.machine.formats import hoa
-from hocket.machine.formats.schema import Design
 from strategies import task_machines, thorough, traces_up_to
 
 
 def read(content: str) -> hk.RewardMachine:
     """Read a machine from the text of a file."""
-    return hoa.read(content).machine
+    return hoa.read(content)
 
 
 def refusal(content: str) -> str:
@@ -668,7 +667,7 @@ def test_a_machine_that_is_written_is_deterministic_and_complete_for_all_sets_of
         events=machine.events,
         states=machine.states,
     )
-    text = hoa.write(Design(moving))
+    text = hoa.write(moving)
     assert read(text) == moving
     aliases = {}
     for line in text.splitlines():

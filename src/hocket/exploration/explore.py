@@ -162,7 +162,7 @@ class Explorer:
         """Explore until nothing is left to try."""
         while True:
             try:
-                machines = self.inquiry.solve()
+                self.inquiry.solve()
             except UnexplainedError:
                 if not self.assumed:
                     raise
@@ -170,23 +170,23 @@ class Explorer:
                 continue
             if not self.history or self.history[-1][1] != self.inquiry.smallest.total:
                 self.history.append((self.hidden.steps, self.inquiry.smallest.total))
-            plan = self.inquiry.plan(machines, trials)
+            plan = self.inquiry.plan(trials)
             if plan is None or self.hidden.steps >= steps:
                 break
-            self.carry_out(machines, *plan, steps)
+            self.carry_out(*plan, steps)
         answer, hidden = self.inquiry.answer(), self.hidden
         answer = replace(answer, world=answer.world._replace(assumed=len(self.assumed or ())))
         return Explored(self.task, answer, hidden.steps, hidden.episodes, plan is None, tuple(self.history))
 
-    def carry_out(self, machines: Sequence[LocalMachine], trace: Sequence[str], purpose: Purpose, steps: int) -> None:
+    def carry_out(self, trace: Sequence[str], purpose: Purpose, steps: int) -> None:
         """Attempt events one after the other, until one is impossible or anything unexpected happens."""
         if not self.inquiry.rows and self.hidden.moved:
             self.hidden.reset()
         left = list(trace)
         patience = LONGEST_WALK * self.task.grid.cells
         while left and self.hidden.steps < steps:
-            here = self.situation(machines, left[0])
-            actions = self.choose_actions(machines, left)
+            here = self.situation(left[0])
+            actions = self.choose_actions(left)
             if actions is None and self.assumed is not None:  # nobody can get there: it counts as refused
                 self.assumed.add((self.inquiry.current.name, len(self.inquiry.rows)))
                 self.inquiry.record(left[0], "refused")
@@ -196,7 +196,7 @@ class Explorer:
                 return
             patience -= 1
             bar = self.inquiry.bar(left[0])
-            as_planned = self.observe(machines, actions, left, purpose)
+            as_planned = self.observe(actions, left, purpose)
             if as_planned is False and left:
                 self.derailed[here] += 1
                 if self.derailed[here] >= PATIENCE:
@@ -214,13 +214,13 @@ class Explorer:
         self.inquiry = Inquiry(self.hidden.knows, log, self.hidden.episodes, self.trackers)
         self.assumed = None
 
-    def situation(self, machines: Sequence[LocalMachine], event: str) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    def situation(self, event: str) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
         """Say of an attempt in which states, by the machines, those are that know the event, and the gates."""
-        trace, states = self.inquiry.current.accepted, self.inquiry.states(machines)
+        trace, states = self.inquiry.current.accepted, self.inquiry.states()
         knowers = self.inquiry.facts.knowers[event]
         return event, tuple(states[index] for index in knowers), self.inquiry.world.track(trace)
 
-    def choose_actions(self, machines: Sequence[LocalMachine], left: Sequence[str]) -> dict[str, int] | None:
+    def choose_actions(self, left: Sequence[str]) -> dict[str, int] | None:
         """Let all that control the next event walk to where it can happen, if they can without causing others.
 
         Who does not goes ahead to where a later event needs it, if that causes nothing on the way. For an edge all have
@@ -232,7 +232,7 @@ class Explorer:
             event = next((event for event in left if agent in self.task.controllers[event]), None)
             if event is None:
                 continue
-            is_target, is_avoided = partial(hidden.is_met, agent, event), self.avoided(machines, agent, left[0])
+            is_target, is_avoided = partial(hidden.is_met, agent, event), self.avoided(agent, left[0])
             if event == left[0]:
                 way = hidden.walk(agent, is_target, is_avoided) or hidden.walk(agent, is_target)
                 if way is None:
@@ -244,7 +244,7 @@ class Explorer:
         waits = left[0] in self.task.edges
         return actions | {agent: STAY if waits and steps < farthest else go for agent, (go, steps) in ways.items()}
 
-    def avoided(self, machines: Sequence[LocalMachine], agent: str, event: str) -> StepTest:
+    def avoided(self, agent: str, event: str) -> StepTest:
         """Say of steps whether an agent would make something else happen that the machines expect to be accepted.
 
         Where teammates control it, too, they are taken to stay.
@@ -255,7 +255,7 @@ class Explorer:
             for other in self.inquiry.facts.events
             if other != event
             and agent in self.task.controllers[other]
-            and self.inquiry.expect(machines, other) != "refused"
+            and self.inquiry.expect(other) != "refused"
             and all(
                 hidden.is_met(name, other, cells[name], cells[name])
                 for name in self.task.controllers[other]
@@ -264,9 +264,7 @@ class Explorer:
         ]
         return cache(lambda before, cell: any(hidden.is_met(agent, other, before, cell) for other in causes))
 
-    def observe(
-        self, machines: Sequence[LocalMachine], actions: Mapping[str, int], left: list[str], purpose: Purpose
-    ) -> bool | None:
+    def observe(self, actions: Mapping[str, int], left: list[str], purpose: Purpose) -> bool | None:
         """Take a step and record what is seen. True: as planned so far. False: something else happened, as the
         machines expect. None: they expected otherwise, or the episode is over.
         """
@@ -277,7 +275,7 @@ class Explorer:
             nodes = tuple(self.inquiry.nodes[index] for index in facts.knowers[event])
             if not accepted and not is_target and (event, nodes) in facts.refused:  # which is no news
                 continue
-            is_expected = is_expected and answer == self.inquiry.expect(machines, event)
+            is_expected = is_expected and answer == self.inquiry.expect(event)
             self.inquiry.record(event, answer)
             if not is_expected:
                 self.inquiry.agreed = 0

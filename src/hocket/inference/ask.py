@@ -9,10 +9,10 @@ from __future__ import annotations
 import random
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from hocket.errors import shown
-from hocket.inference.encoding import LocalMachine, is_done, step
+from hocket.inference.encoding import is_done, step
 from hocket.inference.facts import ROOT, Sighting, facts_of
 from hocket.inference.infer import LARGEST, ROUNDS, SECONDS, SPARE, Inferred, UnexplainedError, groups
 from hocket.inference.logs import Attempt, Episode, Log, LogError
@@ -24,7 +24,7 @@ TRIALS = 100  # random attempts that must agree before it stops
 
 Answer = Literal["accepted", "refused", "done", "impossible"]
 Purpose = Literal["rival", "untried", "random"]  # to separate from a rival, to try it once, or to test
-ANSWERS: tuple[Answer, ...] = ("accepted", "refused", "done", "impossible")
+ANSWERS: tuple[Answer, ...] = get_args(Answer)
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,7 @@ class Inquiry:
     """What is known so far, and what to attempt next."""
 
     def __init__(
-        self,
-        knows: Mapping[str, Iterable[str]],
-        log: Log | None,
-        seed: int,
-        trackers: Sequence[Tracker] = (),
+        self, knows: Mapping[str, Iterable[str]], log: Log | None, seed: int, trackers: Sequence[Tracker] = ()
     ) -> None:
         log = Log(()) if log is None else log
         if log.observed == "reward":
@@ -79,48 +75,48 @@ class Inquiry:
     def log(self) -> Log:
         return Log((*self.episodes, *([self.current] if self.rows else [])))
 
-    def solve(self) -> Sequence[LocalMachine]:
-        """Find the smallest machines that explain everything so far."""
+    def solve(self) -> None:
+        """Find the smallest machines that explain everything so far: the hypothesis."""
         if (unexplained := self.facts.unexplained()) is not None:
             raise UnexplainedError(unexplained)
         self.smallest = self.search.run(self.log.episodes, SECONDS)
-        return tuple(self.smallest.machines.values())
+        self.machines = tuple(self.smallest.machines.values())
 
-    def plan(self, machines: Sequence[LocalMachine], trials: int) -> tuple[tuple[str, ...], Purpose] | None:
+    def plan(self, trials: int) -> tuple[tuple[str, ...], Purpose] | None:
         """Choose what to attempt: what tells more, else at random until so many attempts in a row have agreed."""
-        plan = self._plan(machines)
+        plan = self._plan()
         if plan is not None:
             self.agreed = 0
         elif self.agreed < trials:
-            plan = tuple(self._random_walk(machines)), "random"
+            plan = tuple(self._random_walk()), "random"
         return plan if plan is not None and plan[0] else None
 
-    def _plan(self, machines: Sequence[LocalMachine]) -> tuple[tuple[str, ...], Purpose] | None:
-        """Choose what separates the machines from a rival, else what was never tried."""
+    def _plan(self) -> tuple[tuple[str, ...], Purpose] | None:
+        """Choose what separates the hypothesis from a rival, else what was never tried."""
         if self.rows and not self.rows[-1].done:
-            near = (self._rival(machines, group, NEAR) for group in self.order if len(group) == 1)
+            near = (self._rival(group, NEAR) for group in self.order if len(group) == 1)
             best = min((trace for trace in near if trace), key=len, default=None)
             if best is not None:
                 return best, "rival"
         self.close()
         for group in tuple(self.order):
-            if trace := self._rival(machines, group, ROUNDS[len(group)]):
+            if trace := self._rival(group, ROUNDS[len(group)]):
                 return trace, "rival"
             self.order.remove(group)  # it is asked again when the others have been
             last_single = sum(len(other) == 1 for other in self.order)
             self.order.insert(last_single if len(group) == 1 else len(self.order), group)
-        for agent, state, event in untried(self.facts, machines):
-            if trace := self._rivals(machines, ()).reach(agent, state, event, ROUNDS[0]):
+        for agent, state, event in untried(self.facts, self.machines):
+            if trace := self._rivals(()).reach(agent, state, event, ROUNDS[0]):
                 return trace, "untried"
         return None
 
-    def _rival(self, machines: Sequence[LocalMachine], group: tuple[int, ...], rounds: int) -> tuple[str, ...] | None:
-        question = self._rivals(machines, group).search(rounds)
+    def _rival(self, group: tuple[int, ...], rounds: int) -> tuple[str, ...] | None:
+        question = self._rivals(group).search(rounds)
         return None if question is None else question.attempts
 
-    def _rivals(self, machines: Sequence[LocalMachine], group: tuple[int, ...]) -> RivalSearch:
+    def _rivals(self, group: tuple[int, ...]) -> RivalSearch:
         begin, trace = tuple(self.nodes), self.current.accepted
-        return RivalSearch(self.facts, machines, group, SPARE[len(group)], begin, self.world, trace)
+        return RivalSearch(self.facts, self.machines, group, SPARE[len(group)], begin, self.world, trace)
 
     def record(self, event: str, answer: Answer) -> None:
         """Take what became of an attempt in the episode under way."""
@@ -142,23 +138,24 @@ class Inquiry:
         """Never plan an attempt again."""
         self.world = self.world._replace(barred=(*self.world.barred, bar))
 
-    def expect(self, machines: Sequence[LocalMachine], event: str) -> Answer:
-        """Say what machines answer in the episode under way, all of whose events they accept."""
-        states = self.states(machines)
-        if step(machines, states, self.facts.knowers[event], event):
+    def expect(self, event: str) -> Answer:
+        """Say what the machines answer in the episode under way, all of whose events they accept."""
+        states = self.states()
+        if step(self.machines, states, self.facts.knowers[event], event):
             return "refused"
-        return "done" if is_done(machines, states) else "accepted"
+        return "done" if is_done(self.machines, states) else "accepted"
 
-    def states(self, machines: Sequence[LocalMachine]) -> list[int]:
-        """Say in which states machines are in the episode under way."""
-        states = [0] * len(machines)
+    def states(self) -> list[int]:
+        """Say in which states the machines are in the episode under way."""
+        states = [0] * len(self.machines)
         for event in self.current.accepted:
-            step(machines, states, self.facts.knowers[event], event)
+            step(self.machines, states, self.facts.knowers[event], event)
         return states
 
-    def _random_walk(self, machines: Sequence[LocalMachine]) -> Iterator[str]:
+    def _random_walk(self) -> Iterator[str]:
         """Choose events of an episode at random, half of them among those that the machines expect to be accepted."""
-        states, knowers, trace = [0] * len(machines), self.facts.knowers, list[str]()
+        machines, knowers, trace = self.machines, self.facts.knowers, list[str]()
+        states = [0] * len(machines)
         at_nodes = [machine.trace_states(tree) for machine, tree in zip(machines, self.facts.trees, strict=True)]
         barred = {
             (event, tuple(at_nodes[i][node] for i, node in zip(knowers[event], nodes, strict=True)), tracked)
@@ -203,16 +200,18 @@ def ask(
     {('0', 'key'): '1', ('1', 'door'): '2'}
     """
     inquiry = Inquiry(knows, log, seed)
-    while (plan := inquiry.plan(machines := inquiry.solve(), trials)) is not None:
+    while True:
+        inquiry.solve()
+        if (plan := inquiry.plan(trials)) is None:
+            return inquiry.answer()
         trace, purpose = plan
         for event in trace:
             answer = yield Trial(event, not inquiry.rows, inquiry.current.accepted, purpose)
             if answer not in ANSWERS:
                 raise LogError(f"an answer must be one of {', '.join(ANSWERS)}, got {shown(answer)}")
-            is_expected = answer == inquiry.expect(machines, event)
+            is_expected = answer == inquiry.expect(event)
             inquiry.record(event, answer)
             if not is_expected:
                 inquiry.agreed = 0
                 break
             inquiry.agreed += purpose == "random"
-    return inquiry.answer()

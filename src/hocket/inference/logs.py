@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast, get_args
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
-from hocket.errors import FormatError, HocketError, known_names, shown
+from hocket.errors import FormatError, HocketError, known_names, located, shown
 from hocket.files import MEGABYTE, open_regular
 from hocket.lazy import explain_kinds
 from hocket.machine.names import Names, check_name
@@ -136,22 +136,22 @@ def read_log(path: str | Path, observed: Observed | None = None, outcome: str | 
         raise FormatError(
             f"the format of a log is told by its suffix, got {suffix!r} ({known_names(suffix, readers)})", path=path
         )
-    with io.TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as text:
-        try:
-            if text.buffer.seek(0, io.SEEK_END) > LIMIT:
-                raise FormatError(f"must be at most {LIMIT // MEGABYTE:,} MB")
-            text.buffer.seek(0)
-            rows, has_accepted = readers[suffix](text)
-            if observed is None and not has_accepted:
-                raise FormatError(
-                    "has no column accepted: say what it shows, observed='reward' (refused events are ignored "
-                    "silently) or 'effective' (accepted events only)"
-                )
-            if observed == "all" and not has_accepted:
-                raise FormatError("has no column accepted, so it does not show all attempts")
-            return _as_log(rows, observed or "all", has_accepted)
-        except FormatError as error:
-            raise FormatError(str(error), path=path) from None
+    with (
+        io.TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as text,
+        located(path=path, kind=FormatError),
+    ):
+        if text.buffer.seek(0, io.SEEK_END) > LIMIT:
+            raise FormatError(f"must be at most {LIMIT // MEGABYTE:,} MB")
+        text.buffer.seek(0)
+        rows, has_accepted = readers[suffix](text)
+        if observed is None and not has_accepted:
+            raise FormatError(
+                "has no column accepted: say what it shows, observed='reward' (refused events are ignored "
+                "silently) or 'effective' (accepted events only)"
+            )
+        if observed == "all" and not has_accepted:
+            raise FormatError("has no column accepted, so it does not show all attempts")
+        return _as_log(rows, observed or "all", has_accepted)
 
 
 def _as_log(rows: Iterable[Row], observed: Observed, has_accepted: bool) -> Log:
@@ -161,10 +161,8 @@ def _as_log(rows: Iterable[Row], observed: Observed, has_accepted: bool) -> Log:
     is_effective, knows_accepted = observed == "effective", observed != "reward" and has_accepted
     for row in rows:
         if row.event not in checked:
-            try:
+            with located(f"line {row.line}, column event"):
                 checked.add(check_name(row.event, "an event"))
-            except HocketError as error:
-                raise _error(row.line, "event", str(error)) from None
         accepted = _flag(row.line, "accepted", row.accepted) if knows_accepted else True
         done = _flag(row.line, "done", row.done)
         attempts = episodes.setdefault(row.episode, [])
@@ -214,7 +212,6 @@ def _read_csv(text: io.TextIOWrapper) -> tuple[Iterator[Row], bool]:
     accepted, done = (header.index(name) if name in header else None for name in ("accepted", "done"))
 
     def rows() -> Iterator[Row]:
-        names: dict[str, str] = {}
         for cells in every:
             if not cells:
                 continue
@@ -222,7 +219,7 @@ def _read_csv(text: io.TextIOWrapper) -> tuple[Iterator[Row], bool]:
                 rule = f"has {len(cells)} fields where the header has {len(header)}"
                 raise FormatError(rule, where=f"line {reader.line_num}")
             yield Row(
-                names.setdefault(cells[episode], cells[episode]),
+                sys.intern(cells[episode]),
                 sys.intern(cells[event]),
                 None if accepted is None else cells[accepted],
                 None if done is None else cells[done],

@@ -9,34 +9,38 @@ from typing import NamedTuple
 
 from hocket.errors import FormatError, MachineError, known_names, located
 from hocket.files import MEGABYTE, read_text, write_whole
-from hocket.machine.formats import json, toml
-from hocket.machine.formats.schema import Design, Files, design_from
+from hocket.machine.formats.schema import Design, Files, design_from, design_to
 from hocket.machine.reward_machine import RewardMachine
 
 
 class Format(NamedTuple):
     name: str  # of its module, which is loaded where it is used
     limit: int  # bytes
+    title: str = ""  # of a format that has room for a machine alone, without local event sets and control
 
     def read(self, content: str, files: Files | None = None) -> Design:
         """Read a machine and, where the format has room for them, local event sets and control."""
         module = import_module(f"{__name__}.{self.name}")
-        design: Design = design_from(module.parse(content), files) if module in (json, toml) else module.read(content)
-        return design
+        return Design(module.read(content)) if self.title else design_from(module.parse(content), files)
 
     def write(self, design: Design) -> str:
         """Write them."""
-        return str(import_module(f"{__name__}.{self.name}").write(design))
+        module = import_module(f"{__name__}.{self.name}")
+        if not self.title:
+            return str(module.unparse(design_to(design)))
+        if design.knows or design.control:
+            raise FormatError(f"{self.title} has no place for `knows` and `control`; write .toml or .json")
+        return str(module.write(design.enumerated()))
 
 
 FORMATS = MappingProxyType(
     {
         ".toml": Format("toml", 8 * MEGABYTE),
         ".json": Format("json", 128 * MEGABYTE),
-        ".txt": Format("text", 128 * MEGABYTE),
-        ".dot": Format("dot", 128 * MEGABYTE),
-        ".gv": Format("dot", 128 * MEGABYTE),
-        ".hoa": Format("hoa", 2 * MEGABYTE),
+        ".txt": Format("text", 128 * MEGABYTE, "the text format"),
+        ".dot": Format("dot", 128 * MEGABYTE, "DOT"),
+        ".gv": Format("dot", 128 * MEGABYTE, "DOT"),
+        ".hoa": Format("hoa", 2 * MEGABYTE, "HOA"),
     }
 )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 from hocket.errors import FormatError
-from hocket.machine.formats.schema import Design
 from hocket.machine.names import quote, unquote
 from hocket.machine.reward_machine import RewardMachine
 
@@ -23,10 +22,8 @@ ARROW = re.compile(rf"{_QUOTED} -> {_QUOTED};")
 EDGE = re.compile(rf"{_QUOTED} -> {_QUOTED} \[event={_QUOTED}, reward=\"([^\"]+)\", label={_QUOTED}\];")
 
 
-def write(design: Design) -> str:
-    """Write a machine; local event sets and control have no place in a drawing."""
-    machine = design.enumerated()
-    design.check_bare("DOT")
+def write(machine: RewardMachine) -> str:
+    """Write a machine."""
     point, is_task = "start", machine.is_task_completion
     while point in machine.states:
         point += "_"
@@ -44,7 +41,7 @@ def write(design: Design) -> str:
     return "\n".join((*lines, FOOT)) + "\n"
 
 
-def read(content: str) -> Design:
+def read(content: str) -> RewardMachine:
     """Read a machine that `write` wrote."""
     initial: str | None = None
     shapes: list[tuple[str, str]] = []
@@ -81,7 +78,6 @@ def read(content: str) -> Design:
         raise FormatError('has no arrow to the initial state, like: "start" -> "u0";')
     final = [state for state, shape in shapes if shape == "doublecircle"]
     states = [state for state, _ in shapes]
-    machine = RewardMachine(
+    return RewardMachine(
         initial=initial, transitions=triples, final=final, events=events, rewards=rewards, states=states
     )
-    return Design(machine)

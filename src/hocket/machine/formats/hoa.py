@@ -7,33 +7,28 @@ from then on, whatever happens. Spot's proposition `alive` is no event: it is tr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-import numpy as np
-
 from hocket.errors import FormatError, printable
-from hocket.graphs import distances_from
+from hocket.graphs import components, distances_from
 from hocket.hitting_set import elements_of
 from hocket.machine.formats.hoa_syntax import END_MARK, MOST_PROPOSITIONS, HoaAutomaton, HoaParser, HoaState
-from hocket.machine.formats.schema import Design
 from hocket.machine.names import make_distinct, quote
 from hocket.machine.reward_machine import RewardMachine
 
 
-def read(content: str) -> Design:
+def read(content: str) -> RewardMachine:
     """Read a machine."""
-    return Design(HoaReading(HoaParser(content).automaton()).machine())
+    return HoaReading(HoaParser(content).automaton()).machine()
 
 
-def write(design: Design) -> str:
+def write(machine: RewardMachine) -> str:
     """Write a machine as a complete, deterministic automaton; what changes nothing has no place in this format."""
-    machine = design.enumerated()
-    design.check_bare("HOA")
     _check_room(machine)
-    events, states = list(machine.events), list(machine.states)
-    number = {state: position for position, state in enumerate(states)}
-    lines = ["HOA: v1", 'tool: "hocket"', f"States: {len(states)}", f"Start: {number[machine.initial]}"]
+    events, states, number = list(machine.events), list(machine.states), machine.states.index
+    lines = ["HOA: v1", 'tool: "hocket"', f"States: {len(states)}", f"Start: {machine.start}"]
     lines.append(" ".join((f"AP: {len(events)}", *map(quote, events))))
     lines += ["acc-name: Buchi", "Acceptance: 1 Inf(0)"]
     lines.append("properties: trans-labels explicit-labels state-acc complete deterministic")
@@ -41,14 +36,14 @@ def write(design: Design) -> str:
         alone = "&".join(str(other) if other == one else f"!{other}" for other in range(len(events)))
         lines.append(f"Alias: @{one} {alone}")
     lines.append("--BODY--")
-    moves: dict[str, dict[str, list[str]]] = {state: {} for state in states}
-    for (state, event), target in machine.transitions.items():
-        moves[state].setdefault(target, []).append(f"@{machine.events.index(event)}")
     for state in states:
-        lines.append(f"State: {number[state]} {quote(state)}{' {0}' if state in machine.final else ''}")
-        lines += [f"[{'|'.join(aliases)}] {number[target]}" for target, aliases in moves[state].items()]
-        leaving = [alias for aliases in moves[state].values() for alias in aliases]
-        lines.append(f"[{'!(' + '|'.join(leaving) + ')' if leaving else 't'}] {number[state]}")
+        moves: dict[str, list[str]] = {}
+        for event, target in machine.moves.get(state, {}).items():
+            moves.setdefault(target, []).append(f"@{machine.events.index(event)}")
+        lines.append(f"State: {number(state)} {quote(state)}{' {0}' if state in machine.final else ''}")
+        lines += [f"[{'|'.join(aliases)}] {number(target)}" for target, aliases in moves.items()]
+        leaving = [alias for aliases in moves.values() for alias in aliases]
+        lines.append(f"[{'!(' + '|'.join(leaving) + ')' if leaving else 't'}] {number(state)}")
     return "\n".join((*lines, "--END--")) + "\n"
 
 
@@ -139,22 +134,19 @@ class HoaReading:
     def accepted_ends(self) -> list[bool]:
         """Tell for each state whether the trace may end there: `alive` false from then on goes round by a mark."""
         states, rows, end = self.automaton.states, self.rows, self.letters.end
-        nowhere = len(rows)
         steps = [row.step(end) for row in rows]
-        following = np.array([*(nowhere if state is None else state for state in steps), nowhere])
-        passes = [state.is_marked or bool(row.marked & end) for state, row in zip(states, rows, strict=True)]
-        seen = np.array([*passes, False])  # whether a mark is passed in so many steps ...
-        ahead = following  # ... which lead here; twice as many each time, until all go round
-        for _ in range(len(rows).bit_length()):
-            seen, ahead = seen | seen[ahead], ahead[ahead]
         after = {state for state in steps if state is not None}
-        marked = (s for s, row in enumerate(rows) if states[s].is_marked or row.marked)
-        hopeful = self.leading_to(marked, self.letters.every)
+        component = components([[] if state is None else [state] for state in steps])
+        members = Counter(component)
+        marks_of = [row.marked | (self.letters.every if states[s].is_marked else 0) for s, row in enumerate(rows)]
+        rounds = (s for s, step in enumerate(steps) if members[component[s]] > 1 or step == s)
+        accepted = self.leading_to((state for state in rounds if marks_of[state] & end), end)
+        hopeful = self.leading_to((state for state, marks in enumerate(marks_of) if marks), self.letters.every)
         for state in after:  # nothing may come of events there, as in Spot's encoding
             if any(letters & ~end and target in hopeful for target, letters in rows[state].targets.items()):
                 rule = "rename the event if it is not Spot's mark"
                 raise self.error(state, f"can be reached after {END_MARK!r} was false; {rule}")
-        return [is_accepted and state not in after for state, is_accepted in enumerate(seen[ahead][:-1].tolist())]
+        return [state in accepted and state not in after for state in range(len(rows))]
 
     def lasting(self) -> set[int]:
         """The states from which everything is accepted, or that accept and allow nothing more."""
@@ -227,16 +219,16 @@ class HoaReading:
             self.check(state)
         if self.final and self.final.isdisjoint(kept):
             raise FormatError("no events, one at a time, complete it")
-        names = list(make_distinct([*(states[state].name for state in kept), VIOLATED]))
-        name = dict(zip(kept, names, strict=False))
-        triples = self.transitions(name, names[-1])
-        is_violated = any(target == names[-1] for _, _, target in triples)
+        *names, violated = make_distinct([*(states[state].name for state in kept), VIOLATED])
+        name = dict(zip(kept, names, strict=True))
+        triples = self.transitions(name, violated)
+        is_violated = any(target == violated for _, _, target in triples)
         return RewardMachine(
             initial=name[self.automaton.start],
             transitions=triples,
             final=[name[state] for state in kept if state in self.final],
             events=[event for j, event in enumerate(propositions) if j != self.letters.alive],
-            states=names if is_violated else names[:-1],
+            states=[*names, violated] if is_violated else names,
         )
 
     def transitions(self, name: dict[int, str], violated: str) -> list[tuple[str, str, str]]:

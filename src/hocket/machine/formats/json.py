@@ -1,4 +1,4 @@
-"""Designs in JSON, for programs and for large machines."""
+"""Documents in JSON, for programs and for large machines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Collection
 
 from hocket.documents import Document
 from hocket.errors import FormatError, tell_parser_error
-from hocket.machine.formats.schema import Design, design_to
 
 NESTED = {dict, list}
 
@@ -27,10 +26,10 @@ def parse(content: str) -> object:
         raise FormatError(f"is not JSON that can be read: {tell_parser_error(error)}") from None
 
 
-def write(design: Design) -> str:
-    """Write a design, one state a line."""
+def unparse(document: Document) -> str:
+    """Write a JSON document: a state of a machine on each line."""
     lines = []
-    for key, value in design_to(design).items():
+    for key, value in document.items():
         if isinstance(value, dict):
             rows = ",\n".join(f"    {_plain(name)}: {_plain(row)}" for name, row in value.items())
             lines.append(f"  {_plain(key)}: {{\n{rows}\n  }}" if rows else f"  {_plain(key)}: {{}}")

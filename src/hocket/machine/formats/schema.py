@@ -64,11 +64,6 @@ class Design(NamedTuple):
             return self.reading.machine()
         return enumerate_states(self.machine)
 
-    def check_bare(self, what: str) -> None:
-        """Refuse to lose local event sets and control in a format that has no place for them."""
-        if self.knows or self.control:
-            raise FormatError(f"{what} has no place for `knows` and `control`; write .toml or .json")
-
 
 @dataclass
 class Files:

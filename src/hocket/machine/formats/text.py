@@ -17,7 +17,6 @@ import warnings
 from collections.abc import Mapping
 
 from hocket.errors import FormatError, MachineError
-from hocket.machine.formats.schema import Design
 from hocket.machine.reward_machine import RewardMachine
 
 FINAL_MARK = "True"
@@ -31,7 +30,7 @@ TRANSITION = re.compile(
 BLANK = re.compile(_COMMENT)
 
 
-def read(content: str) -> Design:
+def read(content: str) -> RewardMachine:
     """Read a machine."""
     initial: str | None = None
     rewards: dict[tuple[str, str], float] = {}
@@ -59,14 +58,13 @@ def read(content: str) -> Design:
         raise FormatError("must begin with the initial state, got an empty file")
     paid = _paid_dead_ends({(state, event): target for state, event, target in triples}, rewards)
     states = dict.fromkeys([*(end for state, _, target in triples for end in (state, target)), *marked])
-    machine = RewardMachine(
+    return RewardMachine(
         initial=initial,
         transitions=triples,
         final=dict.fromkeys(marked or paid),
         rewards=rewards,
         states=states or [initial],
     )
-    return Design(machine)
 
 
 def _paid_dead_ends(transitions: Mapping[tuple[str, str], str], rewards: Mapping[tuple[str, str], float]) -> list[str]:
@@ -111,10 +109,8 @@ def _shown(line: str) -> str:
     return shown if len(shown) <= 60 else f"{shown[:57]}…"
 
 
-def write(design: Design) -> str:
-    """Write a machine; local event sets and control have no place in this format."""
-    machine = design.enumerated()
-    design.check_bare("the text format")
+def write(machine: RewardMachine) -> str:
+    """Write a machine."""
     if FINAL_MARK in machine.events:
         raise MachineError(f"in this format the event {FINAL_MARK!r} marks final states, so it cannot be an event")
     used = {event for _, event in machine.transitions}

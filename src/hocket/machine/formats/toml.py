@@ -1,4 +1,4 @@
-"""Designs in TOML, for writing by hand."""
+"""Documents in TOML, for writing by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import tomllib
 
 from hocket.documents import Document
 from hocket.errors import FormatError, tell_parser_error
-from hocket.machine.formats.schema import Design, design_to
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 DEEPEST_KEY = 32  # parts; the standard library's parser needs time and memory by the square of this
@@ -19,11 +18,6 @@ STRING_OR_COMMENT = re.compile(
     re.DOTALL,
 )  # each reads on from where the last one ended, so that the time is linear
 DEEP_KEY = re.compile(rf"(?:\.[ \t]*+[\w-]++[ \t]*+){{{DEEPEST_KEY},}}")
-
-
-def write(design: Design) -> str:
-    """Write a design, one state a line."""
-    return unparse(design_to(design))
 
 
 def parse(content: str) -> Document:

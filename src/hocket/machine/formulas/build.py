@@ -15,12 +15,12 @@ from hocket.machine.composition import Composition
 from hocket.machine.formulas.automaton import Automaton, conjunction, minimal
 from hocket.machine.formulas.meaning import (
     DONE,
-    LONGEST_QUOTE,
     VIOLATED,
     Conjunct,
     FormulaMeaning,
     distinct,
     join_texts,
+    short,
     states_of_conjuncts,
 )
 from hocket.machine.formulas.syntax import Limits
@@ -36,10 +36,6 @@ class ConjunctGroup(NamedTuple):
     conjuncts: tuple[Conjunct, ...]
     automaton: Automaton
 
-    @property
-    def text(self) -> str:
-        return _short(join_texts([conjunct.text for conjunct in self.conjuncts]))
-
 
 class Reading(NamedTuple):
     """A task in the form of conjuncts, sorted into groups that have no event in common."""
@@ -51,7 +47,7 @@ class Reading(NamedTuple):
     def parts(self, limits: Limits | None = None) -> Composition:
         """Make a machine of each group; side by side they are the task."""
         limits = limits or Limits()
-        named = distinct(group.text for group in self.groups)
+        named = distinct(_text(group.conjuncts) for group in self.groups)
         return Composition({name: self.part(group, limits) for name, group in zip(named, self.groups, strict=True)})
 
     def part(self, group: ConjunctGroup, limits: Limits) -> RewardMachine:
@@ -86,7 +82,7 @@ def read_conjuncts(
         more = f" and {len(breaking) - 8} more" if len(breaking) > 8 else ""
         shown = ", ".join(events[event] for event in breaking[:8]) + more
         culprits = [c.text for group in groups for c in group.conjuncts if not c.automaton.lasts][:2]
-        what = " and ".join(f"`{_short(text)}`" for text in culprits)
+        what = " and ".join(f"`{short(text)}`" for text in culprits)
         told.append(f"Once completed, the task counts as done, though later events could break {what} again: {shown}.")
     return Reading(tuple(events), tuple(groups), tuple(told))
 
@@ -125,7 +121,7 @@ def _one_at_a_time(conjuncts: Sequence[Conjunct]) -> str:
     for conjunct in conjuncts:
         if conjunct.formulas is not None:
             at_once += conjunct.formulas.events_at_once(conjunct.formula)
-    one, other = [*dict.fromkeys(map(_short, at_once)), "", ""][:2]
+    one, other = [*dict.fromkeys(map(short, at_once)), "", ""][:2]
     if not other:
         return ""
     return f": one event happens at a time, and not {one} and {other} together; for both, write F {one} & F {other}"
@@ -144,19 +140,15 @@ def _check_room(factors: Sequence[Automaton], conjuncts: Sequence[Conjunct], lim
 
 def _count_states(factors: Sequence[Automaton]) -> int:
     """Count the states of a product of automata that have no event in common, without dead ends."""
-    size: dict[int, int] = {}  # of those that have the same moves
-    for factor in factors:
-        if id(factor.move) not in size:
-            size[id(factor.move)] = factor.states - int(factor.hopeless.any())
-    return math.prod(size[id(factor.move)] for factor in factors)
+    return math.prod(factor.states - int(factor.hopeless.any()) for factor in factors)
+
+
+def _text(conjuncts: Sequence[Conjunct]) -> str:
+    return short(join_texts([conjunct.text for conjunct in conjuncts[:50]]))  # of more nothing would be seen
 
 
 def _quoted(conjuncts: Sequence[Conjunct]) -> str:
-    return f"`{_short(join_texts([conjunct.text for conjunct in conjuncts[:50]]))}`"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 1] + "…"
+    return f"`{_text(conjuncts)}`"
 
 
 def _machine(automaton: Automaton, events: list[int], meaning: FormulaMeaning, limits: Limits) -> RewardMachine:

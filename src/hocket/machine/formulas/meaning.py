@@ -172,15 +172,11 @@ class FormulaMeaning:
             return f"{len(open_ones)} left"
         kept = [text for is_open, text in labels if text and not is_open]
         for texts in ([*open_ones, *kept], open_ones):
-            if not texts or sum(map(len, texts)) > LONGEST_NAME:
-                continue
-            name = join_texts(texts)
-            if len(name) <= LONGEST_NAME:
+            if texts and sum(map(len, texts)) <= LONGEST_NAME and len(name := join_texts(texts)) <= LONGEST_NAME:
                 return name
         if len(open_ones) > 1:
             return f"{len(open_ones)} left"
-        longest = next(iter([*open_ones, *kept]), "nothing")
-        return longest if len(longest) <= LONGEST_NAME else longest[: LONGEST_NAME - 1] + "…"
+        return short(next(iter([*open_ones, *kept]), "nothing"), LONGEST_NAME)
 
     def way(self, index: int, state: int) -> str:
         """Write a shortest trace that makes a conjunct hold."""
@@ -206,10 +202,13 @@ def join_texts(texts: Sequence[str]) -> str:
     return " & ".join(joined)
 
 
+def short(text: str, longest: int = LONGEST_QUOTE) -> str:
+    """Cut off what is too long for a sentence, or for a name."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
 def _listed(texts: Sequence[str]) -> str:
-    shown = [
-        f"`{text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 1] + '…'}`" for text in texts[:MOST_QUOTED]
-    ]
+    shown = [f"`{short(text)}`" for text in texts[:MOST_QUOTED]]
     if len(texts) > MOST_QUOTED:
         return f"{', '.join(shown)} and {len(texts) - MOST_QUOTED} more are"
     return f"{shown[0]} is" if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]} are"

@@ -9,7 +9,6 @@ what is yet to come, it is such a function, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import count as counter
 from typing import NamedTuple
 
 from hocket.errors import FormulaError
@@ -90,20 +89,19 @@ class Progression:
 
     def value(self, formula: int, event: int, values: dict[int, int], state: State) -> int:
         """What a formula says at the position of an event, in terms of what is to hold at the next one."""
-        waiting = [formula]
-        for count in counter():
-            if not waiting:
-                break
-            if count % OFTEN == OFTEN - 1:
+        waiting, count = [formula], 0
+        while waiting:
+            count += 1
+            if count % OFTEN == 0:
                 self._watch(0)
-            formula = waiting[-1]
-            needed = [other for other in self._needs(formula, state) if other not in values]
-            if formula in values or not needed:
-                waiting.pop()
-                if formula not in values:
-                    values[formula] = self._value(formula, event, values, state)
-            else:
+            number = waiting[-1]
+            needed = [other for other in self._needs(number, state) if other not in values]
+            if needed and number not in values:
                 waiting += needed
+                continue
+            waiting.pop()
+            if number not in values:
+                values[number] = self._value(number, event, values, state)
         return values[formula]
 
     def _needs(self, formula: int, state: State) -> tuple[int, ...]:
@@ -183,26 +181,21 @@ class Progression:
 
         An alternative is a state of its own, which may say the same: where F a is left, F(b & F a) adds nothing.
         """
-        if self.cells or self.at_last:
-            return []
-        paths = self.decisions.paths(state.left, MOST_PATHS)
-        if not paths:
-            return []
-        either = []
-        named = []
-        for path in paths:
+        paths = None if self.cells or self.at_last else self.decisions.paths(state.left, MOST_PATHS)
+        text = self.formulas.text
+        either: list[int] = []
+        named: list[tuple[str, State]] = []
+        for path in paths or ():
             left = TRUE
             for variable in path:
                 following = self._next(self.obligation[max(variable, ~variable)])
                 left = self.decisions.conjoin(left, following if variable >= 0 else following ^ 1)
             both = [self.obligation[v] if v >= 0 else self.formulas.negate(self.obligation[~v]) for v in path]
             either.append(self.formulas.join(Op.AND, both))
-            named.append((self._text(either[-1]), State(left, state.before)))
-        whole = (self._text(self.formulas.join(Op.OR, either)), state)
-        return sorted([*named, whole], key=lambda pair: len(pair[0]))
-
-    def _text(self, formula: int) -> str:
-        return self.formulas.text(formula, LONGEST_REMAINDER + 1)
+            named.append((text(either[-1], LONGEST_REMAINDER + 1), State(left, state.before)))
+        if named:
+            named.append((text(self.formulas.join(Op.OR, either), LONGEST_REMAINDER + 1), state))
+        return sorted(named, key=lambda pair: len(pair[0]))
 
     def means(self, state: State, automaton: Automaton, other: int) -> bool:
         """Say whether a state accepts what a state of an automaton does; where that is much work, say no."""
