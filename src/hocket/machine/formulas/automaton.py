@@ -50,6 +50,10 @@ class Automaton(NamedTuple):
         """Which kinds of events leave which states as they are: [states, kinds]."""
         return np.asarray(self.move == np.arange(self.states, dtype=np.int32)[:, None])
 
+    def is_still(self, state: int) -> bool:
+        """Whether a state is never left."""
+        return bool((self.move[state] == state).all())
+
     def relevant(self) -> list[int]:
         """List the events that change some state."""
         return self._events_of(~np.asarray(self.stays.all(axis=0)))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from hocket.errors import FormulaError, shown_count
-from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, components, labels_to, make_graph
+from hocket.graphs import Flags, Ints, components, labels_to
 from hocket.machine.composition import Composition
 from hocket.machine.formulas.automaton import Automaton, conjunction, minimal
 from hocket.machine.formulas.meaning import (
@@ -160,21 +159,15 @@ def _machine(automaton: Automaton, events: list[int], meaning: FormulaMeaning, l
         move, accepts = minimal(cut, automaton.accepts, limits)
         automaton = automaton._replace(move=move, accepts=accepts)
     target = automaton.move[:, [automaton.column(event) for event in events]]
-    reached = cache(partial(states_of_conjuncts, meaning.conjuncts, automaton))
-
-    @cache
-    def ways() -> tuple[Graph, Reach]:
-        source = np.repeat(np.arange(automaton.states, dtype=np.int32), len(events))
-        label = np.tile(np.arange(len(events), dtype=np.int32), automaton.states)
-        graph, _ = make_graph(automaton.states, source, label, target.ravel())
-        return graph, breadth_first(graph, 0)
+    reached = states_of_conjuncts(meaning.conjuncts, automaton) if automaton.states <= NAMED_EAGERLY else []
 
     def conjuncts(state: int) -> Sequence[int]:
-        if automaton.states <= NAMED_EAGERLY:
-            return reached()[state]
-        return meaning.follow([events[label] for label in labels_to(*ways(), state)])
+        if reached:
+            return reached[state]
+        return meaning.follow(events[label] for label in labels_to(machine.graph, machine.reach, state))
 
-    return _from_table(target, automaton.accepts, events, meaning, conjuncts)
+    machine = _from_table(target, automaton.accepts, events, meaning, conjuncts)
+    return machine
 
 
 def _from_table(

@@ -16,6 +16,13 @@ from hocket.machine.reward_machine import RewardMachine
 MOST_WRITTEN = 2_000  # states of a conjunct up to which it is written what is left to do in them
 DIRECT = 2_000  # states up to which a conjunct is explored as a whole before it is taken apart
 
+DONE, VIOLATED = "done", "violated"
+LONGEST_NAME = 24  # characters of a state's name that are still drawn well
+LONGEST_QUOTE = 60  # characters of a conjunct in a sentence
+MOST_NAMED = 8  # open conjuncts in a state's name
+MOST_SHOWN = 6  # events of a trace in a state's name
+MOST_QUOTED = 3  # conjuncts in a sentence
+
 
 @dataclass(frozen=True, eq=False)
 class Conjunct:
@@ -27,16 +34,19 @@ class Conjunct:
     formula: int = -1
     at_last: bool = False  # whether it is read at the last position of a trace instead of the first
 
-    def left(self, state: int) -> str:
-        """Write what is left to do in a state as a formula; empty where that would be long, or there is none."""
-        if self.formulas is None or self.automaton.states > MOST_WRITTEN:
+    def left(self, state: int, events: Sequence[str]) -> str:
+        """Write what is left to do in a state: as a formula or, where that is none or a long one, as a trace."""
+        if self.automaton.is_still(state):
             return ""
-        progression, reached = self._progression
-        here = reached[state]
-        for text, other in progression.remainders(here):
-            if len(text) <= LONGEST_REMAINDER and (other == here or progression.means(other, self.automaton, state)):
-                return text
-        return ""
+        if self.formulas is not None and self.automaton.states <= MOST_WRITTEN:
+            progression, reached = self._progression
+            here = reached[state]
+            for text, other in progression.remainders(here):
+                is_short = len(text) <= LONGEST_REMAINDER
+                if is_short and (other == here or progression.means(other, self.automaton, state)):
+                    return text
+        trace = self.way(state, MOST_SHOWN + 1)
+        return " ".join(quoted(events[event]) for event in trace[:MOST_SHOWN]) + (" …" if trace[MOST_SHOWN:] else "")
 
     def way(self, state: int, longest: int) -> list[int]:
         """Find the first events of a shortest trace after which the conjunct holds; none where there is no such trace.
@@ -89,36 +99,29 @@ class Translator:
             progression = Progression(formulas, formula, self.limits, at_last=self.at_last)
             return progression.explore(self.events, DIRECT if takes_apart else None)
         except TooManyStates:
-            return _combine(formulas, formula, self.events, self.limits, self.at_last)
+            return self.combine(formula)
 
+    def combine(self, formula: int) -> Automaton:
+        """Make the automaton of a Boolean function of temporal formulas, each of which is taken as a whole."""
+        formulas, made = self.formulas, dict[int, Automaton]()
 
-def _combine(formulas: Formulas, formula: int, events: int, limits: Limits, at_last: bool) -> Automaton:
-    made: dict[int, Automaton] = {}
+        def operands(number: int) -> tuple[int, ...]:
+            op = formulas.op[number]
+            return formulas.arguments[number] if op in RULES or op is Op.NOT else ()
 
-    def operands(number: int) -> tuple[int, ...]:  # of a Boolean operator; what is temporal is taken as a whole
-        op = formulas.op[number]
-        return formulas.arguments[number] if op in RULES or op is Op.NOT else ()
-
-    for number in sorted(distances_from([formula], operands)):
-        op, arguments = formulas.op[number], formulas.arguments[number]
-        if op is Op.NOT:
-            made[number] = made[arguments[0]].complement()
-        elif op in RULES:
-            left, right = (made[argument] for argument in arguments)
-            made[number] = product(left, right, RULES[op], limits, "this formula")
-        elif number in (formulas.true, formulas.false):
-            made[number] = constant(number == formulas.true, events)
-        else:
-            made[number] = Progression(formulas, number, limits, at_last=at_last).explore(events)
-    return made[formula]
-
-
-DONE, VIOLATED = "done", "violated"
-LONGEST_NAME = 24  # characters of a state's name that are still drawn well
-LONGEST_QUOTE = 60  # characters of a conjunct in a sentence
-MOST_NAMED = 8  # open conjuncts in a state's name
-MOST_SHOWN = 6  # events of a trace in a state's name
-MOST_QUOTED = 3  # conjuncts in a sentence
+        for number in sorted(distances_from([formula], operands)):
+            op, arguments = formulas.op[number], formulas.arguments[number]
+            if op is Op.NOT:
+                made[number] = made[arguments[0]].complement()
+            elif op in RULES:
+                left, right = (made[argument] for argument in arguments)
+                made[number] = product(left, right, RULES[op], self.limits, "this formula")
+            elif number in (formulas.true, formulas.false):
+                made[number] = constant(number == formulas.true, self.events)
+            else:
+                progression = Progression(formulas, number, self.limits, at_last=self.at_last)
+                made[number] = progression.explore(self.events)
+        return made[formula]
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ class FormulaMeaning:
         """Say in a sentence which conjuncts are broken after a trace or, if none is, which are still open."""
         states = self.follow(self._number[event] for event in trace)
         pairs = list(zip(self.conjuncts, states, strict=True))
-        broken = [c.text for c, state in pairs if not c.automaton.accepts[state] and _is_still(c.automaton, state)]
+        broken = [c.text for c, state in pairs if not c.automaton.accepts[state] and c.automaton.is_still(state)]
         if broken:
             return f"{_listed(broken)} broken."
         open_ones = [conjunct.text for conjunct, state in pairs if not conjunct.automaton.accepts[state]]
@@ -151,42 +154,25 @@ class FormulaMeaning:
         return "All conjuncts hold."
 
     @cached_property
-    def _labels(self) -> list[dict[int, tuple[bool, str]]]:
-        return [{} for _ in self.conjuncts]
-
-    def _label(self, index: int, state: int) -> tuple[bool, str]:
-        """Say whether a conjunct is open in one of its states, and what is left of it."""
-        known = self._labels[index]
-        if state not in known:
-            conjunct = self.conjuncts[index]
-            is_open = not conjunct.automaton.accepts[state]
-            text = "" if _is_still(conjunct.automaton, state) else conjunct.left(state)
-            known[state] = (is_open, text or (self.way(index, state) if is_open else ""))
-        return known[state]
+    def _left(self) -> dict[tuple[int, int], str]:
+        return {}  # conjunct, its state -> what is left to do there
 
     def name(self, states: Sequence[int]) -> str:
         """Say shortly what is left to do where the conjuncts are in these states."""
-        labels = [self._label(index, state) for index, state in enumerate(states)]
-        open_ones = [text for is_open, text in labels if is_open]
+        open_ones, kept = list[str](), list[str]()
+        for index, (conjunct, state) in enumerate(zip(self.conjuncts, states, strict=True)):
+            if (index, state) not in self._left:
+                self._left[index, state] = conjunct.left(state, self.events)
+            (kept if conjunct.automaton.accepts[state] else open_ones).append(self._left[index, state])
         if len(open_ones) > MOST_NAMED:
             return f"{len(open_ones)} left"
-        kept = [text for is_open, text in labels if text and not is_open]
+        kept = [text for text in kept if text]
         for texts in ([*open_ones, *kept], open_ones):
             if texts and sum(map(len, texts)) <= LONGEST_NAME and len(name := join_texts(texts)) <= LONGEST_NAME:
                 return name
         if len(open_ones) > 1:
             return f"{len(open_ones)} left"
         return short(next(iter([*open_ones, *kept]), "nothing"), LONGEST_NAME)
-
-    def way(self, index: int, state: int) -> str:
-        """Write a shortest trace that makes a conjunct hold."""
-        trace = self.conjuncts[index].way(state, MOST_SHOWN + 1)
-        shown = [quoted(self.events[event]) for event in trace[:MOST_SHOWN]]
-        return " ".join(shown) + (" …" if len(trace) > MOST_SHOWN else "")
-
-
-def _is_still(automaton: Automaton, state: int) -> bool:
-    return bool((automaton.move[state] == state).all())
 
 
 def join_texts(texts: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import NamedTuple
 
 from hocket.errors import FormulaError
@@ -151,21 +152,19 @@ class Regex:
         root = self.nodes[self.root]
         factors = root.parts if root.op == "and" else (self.root,)
         made: dict[int, Automaton] = {}
+
+        def automaton(number: int) -> Automaton:
+            return made[number] if number in made else _Places(self, number, made, events, limits).automaton()
+
+        def both(left: Automaton, right: Automaton) -> Automaton:
+            return product(left, right, RULES[Op.AND], limits, "this expression")
+
         for number, node in enumerate(self.nodes):
             if node.op == "not":
-                made[number] = self._automaton(node.parts[0], made, events, limits).complement()
+                made[number] = automaton(node.parts[0]).complement()
             elif node.op == "and" and number != self.root:
-                made[number] = self._automaton(node.parts[0], made, events, limits)
-                for part in node.parts[1:]:
-                    other = self._automaton(part, made, events, limits)
-                    made[number] = product(made[number], other, RULES[Op.AND], limits, "this expression")
-        return [
-            Conjunct(self.spans.get(factor, self.text.strip()), self._automaton(factor, made, events, limits))
-            for factor in factors
-        ]
-
-    def _automaton(self, root: int, made: dict[int, Automaton], events: int, limits: Limits) -> Automaton:
-        return made[root] if root in made else _Places(self, root, made, events, limits).automaton()
+                made[number] = reduce(both, map(automaton, node.parts))
+        return [Conjunct(self.spans.get(factor, self.text.strip()), automaton(factor)) for factor in factors]
 
 
 class _Places:
@@ -177,7 +176,7 @@ class _Places:
         self.jumps: list[list[int]] = []  # of each place: places that are as good
         self.moves = 0  # of automata that were laid
         start, self.end = self.place(), self.place()
-        self.known: set[int] = set()
+        self.known: set[int] = set()  # events with steps of their own
         waiting = [(root, start, self.end)]
         while waiting:
             waiting += self.lay(*waiting.pop())
@@ -233,22 +232,18 @@ class _Places:
     def embed(self, automaton: Automaton, begin: int, end: int) -> None:
         """Lay an automaton between two places."""
         places = [self.place() for _ in range(automaton.states)]
-        self.moves += automaton.states * len(self.regex.events)
+        events = (*range(len(self.regex.events)), -1)
+        self.moves += len(places) * len(self.regex.events)
         if self.moves > MOST_LAID:
             raise FormulaError(f"this expression is too long: it needs more than {MOST_LAID:,} moves between places")
         self.jumps[begin].append(places[0])
         for state, place in enumerate(places):
             if automaton.accepts[state]:
                 self.jumps[place].append(end)
-            for event, kind in automaton.kind.items():
-                self.known.add(event)
-                self.steps[place].setdefault(event, []).append(places[automaton.move[state, kind]])
-            if automaton.others >= 0:
-                other = places[automaton.move[state, automaton.others]]
-                for event in (*range(len(self.regex.events)), -1):
-                    if event not in automaton.kind:
-                        self.steps[place].setdefault(event, []).append(other)
-        self.known.update(range(len(self.regex.events)))
+            for event in events:
+                if (kind := automaton.column(event)) >= 0:
+                    self.steps[place].setdefault(event, []).append(places[automaton.move[state, kind]])
+        self.known.update(events)
 
     def closure(self, places: list[int]) -> frozenset[int]:
         reached = distances_from(places, self.jumps.__getitem__)
