@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
-from hocket.errors import FormatError, printable
+from hocket.errors import FormatError
 from hocket.graphs import components, distances_from
 from hocket.hitting_set import elements_of
-from hocket.machine.formats.hoa_syntax import END_MARK, MOST_PROPOSITIONS, HoaAutomaton, HoaParser, HoaState
+from hocket.machine.formats.hoa_syntax import END_MARK, MOST_PROPOSITIONS, HoaAutomaton, HoaParser
 from hocket.machine.names import make_distinct, quote
 from hocket.machine.reward_machine import RewardMachine
 
@@ -67,31 +66,18 @@ MOST_TRANSITIONS = 2_000_000
 VIOLATED = "violated"  # the name of the dead end for events that have no edge
 
 
-class _Row(NamedTuple):
-    """What a state does on each letter; sets of letters are bits."""
-
-    targets: dict[int, int]  # target -> the letters that lead to it
-    defined: int
-    marked: int  # the letters that have a marked edge
-
-    def step(self, letter: int) -> int | None:
-        if not self.defined & letter:
-            return None
-        return next(target for target, letters in self.targets.items() if letters & letter)
-
-
 class HoaReading:
     """The meaning of an automaton for traces of single events."""
 
     def __init__(self, automaton: HoaAutomaton) -> None:
         self.automaton = automaton
         self.letters = automaton.letters
-        self.rows = [self.row(state) for state in automaton.states]
+        self.rows = automaton.states
         self.sources: list[list[int]] = [[] for _ in self.rows]  # along events and silence
         for source, row in enumerate(self.rows):
             for target in row.targets:
                 self.sources[target].append(source)
-        self.accepting = [state.is_marked for state in automaton.states]
+        self.accepting = [row.is_marked for row in self.rows]
         self.marks_edges = any(row.marked for row in self.rows)
         if self.letters.alive is not None:
             self.accepting = self.accepted_ends()
@@ -102,43 +88,19 @@ class HoaReading:
         self.hopeful = self.leading_to(self.final)
 
     def error(self, state: int, message: str) -> FormatError:
-        return FormatError(f"state {self.quoted(state)} {message}", where=f"line {self.automaton.states[state].line}")
-
-    def quoted(self, state: int) -> str:
-        return printable(repr(self.automaton.states[state].name), 60)
-
-    def say(self, letter: int) -> str:
-        """Name the first of some letters."""
-        first = (letter & -letter).bit_length() - 1
-        names = self.letters.propositions
-        return printable(repr(names[first]), 60) if first < len(names) else "nothing"
-
-    def row(self, state: HoaState) -> _Row:
-        targets: dict[int, int] = {}
-        defined = marked = 0
-        for edge in state.edges:
-            if clash := edge.letters & defined & ~targets.get(edge.target, 0):
-                raise FormatError(
-                    f"must be deterministic, got two edges from state {printable(repr(state.name), 60)} "
-                    f"for {self.say(clash)} alone",
-                    where=f"line {edge.line}",
-                )
-            if edge.letters:
-                targets[edge.target] = targets.get(edge.target, 0) | edge.letters
-            defined |= edge.letters
-            marked |= edge.letters if edge.is_marked else 0
-        return _Row(targets, defined, marked)
+        row = self.rows[state]
+        return FormatError(f"state {row.quoted} {message}", where=f"line {row.line}")
 
     # Which states are final.
 
     def accepted_ends(self) -> list[bool]:
         """Tell for each state whether the trace may end there: `alive` false from then on goes round by a mark."""
-        states, rows, end = self.automaton.states, self.rows, self.letters.end
+        rows, end = self.rows, self.letters.end
         steps = [row.step(end) for row in rows]
         after = {state for state in steps if state is not None}
         component = components([[] if state is None else [state] for state in steps])
         members = Counter(component)
-        marks_of = [row.marked | (self.letters.every if states[s].is_marked else 0) for s, row in enumerate(rows)]
+        marks_of = [self.letters.every if row.is_marked else row.marked for row in rows]
         rounds = (s for s, step in enumerate(steps) if members[component[s]] > 1 or step == s)
         accepted = self.leading_to((state for state in rounds if marks_of[state] & end), end)
         hopeful = self.leading_to((state for state, marks in enumerate(marks_of) if marks), self.letters.every)
@@ -197,9 +159,9 @@ class HoaReading:
             moves = {} if state in self.final else self.rows[state].targets
             return (target for target, letters in moves.items() if letters & self.letters.events)
 
-        states = self.automaton.states
-        led_to = distances_from([self.automaton.start], lambda state: (edge.target for edge in states[state].edges))
-        return {*distances_from([self.automaton.start, *(s for s in range(len(states)) if s not in led_to)], after)}
+        led_to = distances_from([self.automaton.start], lambda state: self.rows[state].targets)
+        never = (state for state in range(len(self.rows)) if state not in led_to)
+        return {*distances_from([self.automaton.start, *never], after)}
 
     def check(self, state: int) -> None:
         """Refuse what is accepted for a while, and to count steps: a machine moves on events until its task is done."""
@@ -209,17 +171,16 @@ class HoaReading:
             raise self.error(state, "is accepting but can be left; a completed task must stay completed")
         following = row.step(self.letters.silence)
         if following is not None and following != state and {state, following} <= self.hopeful:
-            why = f"has an edge to {self.quoted(following)} without an event"
+            why = f"has an edge to {self.rows[following].quoted} without an event"
             raise self.error(state, f"{why}; reward machines change state on events only")
 
     def machine(self) -> RewardMachine:
-        states, propositions = self.automaton.states, self.letters.propositions
         kept = sorted(self.kept())
         for state in (state for state in kept if state not in self.final):
             self.check(state)
         if self.final and self.final.isdisjoint(kept):
             raise FormatError("no events, one at a time, complete it")
-        *names, violated = make_distinct([*(states[state].name for state in kept), VIOLATED])
+        *names, violated = make_distinct([*(self.rows[state].name for state in kept), VIOLATED])
         name = dict(zip(kept, names, strict=True))
         triples = self.transitions(name, violated)
         is_violated = any(target == violated for _, _, target in triples)
@@ -227,7 +188,7 @@ class HoaReading:
             initial=name[self.automaton.start],
             transitions=triples,
             final=[name[state] for state in kept if state in self.final],
-            events=[event for j, event in enumerate(propositions) if j != self.letters.alive],
+            events=[event for j, event in enumerate(self.letters.propositions) if j != self.letters.alive],
             states=[*names, violated] if is_violated else names,
         )
 

@@ -8,6 +8,7 @@ other than Büchi's are refused.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 from hocket.errors import FormatError, printable
@@ -64,23 +65,30 @@ class Letters:
             return 0
         return others or self.silence
 
-
-class Edge(NamedTuple):
-    """An edge of an automaton."""
-
-    letters: int  # a set of letters
-    target: int
-    is_marked: bool
-    line: int  # of the file
+    def say(self, letters: int) -> str:
+        """Name the first of some letters."""
+        first = (letters & -letters).bit_length() - 1
+        return printable(repr(self.propositions[first]), 60) if first < len(self.propositions) else "nothing"
 
 
-class HoaState(NamedTuple):
-    """A state as its section of the body gives it."""
+@dataclass
+class HoaState:
+    """A state, and what it does on each letter; sets of letters are bits."""
 
     name: str
     is_marked: bool
-    edges: list[Edge]
-    line: int
+    line: int  # of the file
+    targets: dict[int, int] = field(default_factory=dict)  # state -> the letters that lead to it
+    defined: int = 0  # the letters that have an edge
+    marked: int = 0  # those that have a marked edge
+
+    @property
+    def quoted(self) -> str:
+        return printable(repr(self.name), 60)
+
+    def step(self, letter: int) -> int | None:
+        """Follow a letter, if it has an edge."""
+        return next((target for target, letters in self.targets.items() if letters & letter), None)
 
 
 class HoaAutomaton(NamedTuple):
@@ -110,6 +118,7 @@ class HoaParser:
         self.accepting: int | None = None  # the set that counts; -1 if none does
         self.accepts_all = False
         self.aliases: dict[str, int] = {}
+        self.targets: dict[int, int] = {}  # states that edges lead to, and the line of the first one that does
         self.advance()
 
     def advance(self) -> None:
@@ -174,11 +183,10 @@ class HoaParser:
             raise self.error("a machine file has one automaton, so nothing may follow --END--")
         if self.start is None:
             raise FormatError("has no 'Start:', so it accepts nothing")
-        edges = [edge for state in states.values() for edge in state.edges]
-        for number in (self.start, *(edge.target for edge in edges)):
+        for number in (self.start, *self.targets):
             if number not in states:
-                lines = (f"line {edge.line}" for edge in edges if edge.target == number)
-                raise FormatError(f"state {number} does not exist", where=next(lines, None))
+                where = f"line {self.targets[number]}" if number in self.targets else None
+                raise FormatError(f"state {number} does not exist", where=where)
         if self.size not in (None, len(states)):
             raise FormatError(f"must have as many states as 'States:' says, {self.size:,}, got {len(states):,}")
         if max(states) >= len(states):
@@ -269,27 +277,32 @@ class HoaParser:
             if number in states:
                 raise self.error(f"state {number} must be given once", line=line)
             name = self.string("a name") if self.kind == "string" else str(number)
-            is_marked = self.marks() or self.accepts_all
-            states[number] = HoaState(name, is_marked, self.edges(label, line), line)
+            states[number] = HoaState(name, self.marks() or self.accepts_all, line)
+            self.edges(states[number], label)
         return states
 
-    def edges(self, label: int | None, line: int) -> list[Edge]:
+    def edges(self, state: HoaState, label: int | None) -> None:
         """Read a state's edges; a state's own label is that of each, and where there are none they go by number."""
-        letters = self.letters
-        edges: list[Edge] = []
-        are_numbered = False
+        count, are_numbered = 0, False
         while self.text == "[" or self.kind == "number":
-            here, edge_label = self.line, self.bracketed_label()
-            if not edges:
-                are_numbered = edge_label is None and label is None
-            if (edge_label is None) != (are_numbered or label is not None):
-                raise self.error("labels must be on a state, on all of its edges or on none", line=here)
-            if edge_label is None:
-                edge_label = letters.numbered(len(edges)) if label is None else label
-            edges.append(Edge(edge_label, self.target("where an edge leads to"), self.marks(), here))
-        if are_numbered and len(edges) != 2 ** len(letters.propositions):
-            raise self.error("edges without labels must be as many as there are sets of propositions", line=line)
-        return edges
+            line, letters = self.line, self.bracketed_label()
+            if count == 0:
+                are_numbered = letters is None and label is None
+            if (letters is None) != (are_numbered or label is not None):
+                raise self.error("labels must be on a state, on all of its edges or on none", line=line)
+            if letters is None:
+                letters = self.letters.numbered(count) if label is None else label
+            target = self.target("where an edge leads to")
+            self.targets.setdefault(target, line)
+            if clash := letters & state.defined & ~state.targets.get(target, 0):
+                edges = f"two edges from state {state.quoted} for {self.letters.say(clash)} alone"
+                raise self.error(f"must be deterministic, got {edges}", line=line)
+            state.targets[target] = state.targets.get(target, 0) | letters
+            state.defined |= letters
+            state.marked |= letters if self.marks() else 0
+            count += 1
+        if are_numbered and count != 2 ** len(self.letters.propositions):
+            raise self.error("edges without labels must be as many as there are sets of propositions", line=state.line)
 
     def target(self, what: str) -> int:
         number = self.number(what)
