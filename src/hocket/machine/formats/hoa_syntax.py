@@ -45,25 +45,18 @@ class Letters:
     def __init__(self, propositions: tuple[str, ...]) -> None:
         self.propositions = propositions
         self.alive = propositions.index(END_MARK) if END_MARK in propositions else None
-        self.events = sum(1 << j for j in range(len(propositions)) if j != self.alive)
+        events = [1 << j for j in range(len(propositions)) if j != self.alive]
+        self.events = sum(events)
         self.silence = 1 << len(propositions)
         self.end = 0 if self.alive is None else self.silence << 1
         self.every = self.events | self.silence | self.end
+        before = 0 if self.alive is None else 1 << self.alive
+        # The letters by the propositions that are true in them, as bits; any other number is no letter of ours.
+        self.numbered = {0: self.end, before: self.silence} | {before | event: event for event in events}
 
     def where(self, proposition: int) -> int:
         """The letters in which a proposition is true."""
         return self.every & ~self.end if proposition == self.alive else 1 << proposition
-
-    def numbered(self, index: int) -> int:
-        """The letter, if it is one of ours, in which just the propositions in the bits of `index` are true."""
-        if self.alive is None:
-            return (index or self.silence) if index.bit_count() <= 1 else 0
-        if not index:
-            return self.end
-        others = index & ~(1 << self.alive)
-        if others == index or others.bit_count() > 1:
-            return 0
-        return others or self.silence
 
     def say(self, letters: int) -> str:
         """Name the first of some letters."""
@@ -291,7 +284,7 @@ class HoaParser:
             if (letters is None) != (are_numbered or label is not None):
                 raise self.error("labels must be on a state, on all of its edges or on none", line=line)
             if letters is None:
-                letters = self.letters.numbered(count) if label is None else label
+                letters = self.letters.numbered.get(count, 0) if label is None else label
             target = self.target("where an edge leads to")
             self.targets.setdefault(target, line)
             if clash := letters & state.defined & ~state.targets.get(target, 0):
