@@ -1,6 +1,7 @@
 """Learn a map once, then plan tasks of many kinds on it without a step: how many are completed?
 
-    python bench/generality.py [--tasks 1000] [--only machines ltlf declare tokens] [--out generality.jsonl]
+    python bench/generality.py [--tasks 1000] [--only machines ltlf declare tokens] [--processes 1]
+                               [--out generality.jsonl]
 
 machines: random machines made of parts for the team of three of *buttons*, on its map.
 ltlf:     random formulas of LTLf for one agent in an office, over the places that it comes to.
@@ -24,12 +25,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
@@ -290,16 +293,16 @@ def plan_tokens_first(
     return success, time.process_time() - begin
 
 
-def list_rows(options: argparse.Namespace) -> Iterator[Row]:
+def list_rows(only: Sequence[str], maps: Sequence[str], kinds: Sequence[str], seed: int) -> Iterator[Row]:
     """Survey the maps, and list what is asked for."""
     draws = {"machines": team_tasks, "ltlf": partial(office_tasks, language="ltlf")}
     draws["declare"] = partial(office_tasks, language="declare")
-    for what in (what for what in draws if what in options.only):
-        survey = hk.survey(next(draws[what](random.Random(options.seed))))
+    for what in (what for what in draws if what in only):
+        survey = hk.survey(next(draws[what](random.Random(seed))))
         yield Row(what, survey.steps, AIMS["in"], partial(plan_first, draws[what], survey.world))
-    for name in options.maps if "tokens" in options.only else ():
+    for name in maps if "tokens" in only else ():
         survey = hk.survey(name)
-        for kind, (where, (states, steps)) in product(options.kinds, SIZES.items()):
+        for kind, (where, (states, steps)) in product(kinds, SIZES.items()):
             play = partial(plan_tokens_first, name, kind, states, steps, survey.world)
             yield Row(f"{name} {kind} {where}", survey.steps, AIMS[where], play)
 
@@ -313,42 +316,53 @@ def describe(row: Row, tasks: list[dict]) -> str:
     return f"{counted}  steps of the world {row.survey:6,}  {planning}"
 
 
+@cache
+def rows_here(what: tuple[str, ...], maps: tuple[str, ...], kinds: tuple[str, ...], seed: int) -> dict[str, Row]:
+    """List what is asked for, once in each process."""
+    rows = {row.name: row for row in list_rows(what, maps, kinds, seed)}
+    for row in {row.name[:5]: row for row in rows.values()}.values():
+        row.play(random.Random(seed))  # the first task of a kind compiles
+    return rows
+
+
+def play_task(asked: tuple, name: str, number: int) -> dict[str, object]:
+    """Draw a task of a row, plan it and play it."""
+    success, seconds = rows_here(*asked)[name].play(random.Random(f"{asked[-1]} {name} {number}"))
+    return {"row": name, "seed": asked[-1], "number": number, "success": success, "seconds": seconds}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", type=int, default=1_000)
     parser.add_argument("--only", nargs="*", default=["machines", "ltlf", "declare", "tokens"])
     parser.add_argument("--maps", nargs="*", default=[*MAPS])
     parser.add_argument("--kinds", nargs="*", default=KINDS, help="of automata")
-    parser.add_argument("--seconds", type=float, default=np.inf, help="of CPU in all")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="after which no task is begun")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", type=Path, default=None, help="a file of lines, which is continued")
     options = parser.parse_args()
-    rows, begin = [*list_rows(options)], time.process_time()
-    tasks: dict[str, list[dict]] = {row.name: [] for row in rows}
+    asked = tuple(options.only), tuple(options.maps), tuple(options.kinds), options.seed
+    end, rows = time.monotonic() + options.seconds, rows_here(*asked)  # compiles before processes share the cache
+    tasks: dict[str, list[dict]] = {name: [] for name in rows}
     if options.out is not None and options.out.exists():
         for line in map(json.loads, options.out.read_text(encoding="utf-8").splitlines()):
             if line["seed"] == options.seed and line["row"] in tasks:
                 tasks[line["row"]].append(line)
-    fresh = {row.name[:5] for row in rows}  # in this process: the first task of a kind compiles
-    while time.process_time() - begin < options.seconds:
-        left = [row for row in rows if len(tasks[row.name]) < options.tasks]
-        if not left:
-            break
-        row = min(left, key=lambda row: len(tasks[row.name]) * -np.log(row.aim))
-        number = len(tasks[row.name])
-        stream = partial(random.Random, f"{options.seed} {row.name} {number}")
-        if row.name[:5] in fresh:
-            row.play(stream())
-            fresh.remove(row.name[:5])
-        success, seconds = row.play(stream())
-        line = {"row": row.name, "seed": options.seed, "number": number, "success": success, "seconds": seconds}
-        tasks[row.name].append(line)
-        if options.out is not None:
-            with options.out.open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps(line) + "\n")
-    for row in rows:
-        if tasks[row.name]:
-            print(describe(row, tasks[row.name]))
+    done = {(line["row"], line["number"]) for lines in tasks.values() for line in lines}
+    left = [(name, number) for name, number in product(rows, range(options.tasks)) if (name, number) not in done]
+    left.sort(key=lambda task: -task[1] * np.log(rows[task[0]].aim))
+    with ProcessPoolExecutor(options.processes, multiprocessing.get_context("spawn")) as pool:
+        while left and time.monotonic() < end:
+            batch, left = left[: 4 * options.processes], left[4 * options.processes :]
+            for line in pool.map(partial(play_task, asked), *zip(*batch, strict=True)):
+                tasks[line["row"]].append(line)
+                if options.out is not None:
+                    with options.out.open("a", encoding="utf-8") as lines:
+                        lines.write(json.dumps(line) + "\n")
+    for name, row in rows.items():
+        if tasks[name]:
+            print(describe(row, tasks[name]))
 
 
 if __name__ == "__main__":
