@@ -505,7 +505,7 @@ def test_policies_are_linked_where_they_were_kept(tmp_path):
 def test_a_curve_of_very_many_tests_is_thinned(tmp_path):
     folder = write_study(tmp_path / "long", [record("x", "1" * 64, "dqprm", 0, [*range(10, 2511)])])
     (section,) = summarize(load_results(folder)).sections
-    told = curves_data(section, {"dqprm": 0})
+    told = curves_data(section)
     assert len(told["steps"][0]) == 834 <= MOST_POINTS and told["steps"][0][:2] == [2000, 5000]
     assert told["groups"][0]["curves"]["softmax"]["quartiles"][1][:2] == [10.5, 12]  # of 10, 11; of 10 to 14
 

@@ -21,6 +21,7 @@ from xml.etree import ElementTree
 
 from hocket.draw.boxes import boxes_of, close_all, is_closed_box, label_in
 from hocket.draw.geometry import Frame, Pair, arrange
+from hocket.draw.markup import Html, tag
 from hocket.draw.palette import FLOOR, Style, adapt, choose_styles
 from hocket.errors import FormatError, HocketError, MachineError
 from hocket.files import write_whole
@@ -133,8 +134,8 @@ def machine_svg(
     return adapt(_picture(machines, ".svg", before, events, support)[0].decode())
 
 
-def embedded_machine(machine: RewardMachine, events: Iterable[str]) -> tuple[str, str, Pair]:
-    """Draw a machine without a title for a page: the elements of an SVG, its view box and its size.
+def embedded_machine(machine: RewardMachine, events: Iterable[str], label: str) -> tuple[Html, float]:
+    """Draw a machine without a title for a page, and say how wide it is.
 
     There are no ids, so that it can be on a page more than once: the group of a state has its number as `data-state`,
     that of an edge the numbers of two states as `data-edge`.
@@ -150,7 +151,9 @@ def embedded_machine(machine: RewardMachine, events: Iterable[str]) -> tuple[str
         data = known.get(element.get("id", ""), {})
         element.attrib = {key: value for key, value in element.attrib.items() if key not in NOT_EMBEDDED} | {**data}
     width, height = (float(root.attrib[side].removesuffix("pt")) for side in ("width", "height"))
-    return ElementTree.tostring(graph, encoding="unicode"), root.attrib["viewBox"], (width, height)
+    look = {"class_": "machine", "viewBox": root.attrib["viewBox"], "role": "img", "aria_label": label}
+    elements = Html(ElementTree.tostring(graph, encoding="unicode"))
+    return tag("svg", elements, width=width, height=height, **look), width
 
 
 def place_machine(machine: RewardMachine) -> MachineLayout:

@@ -1,4 +1,4 @@
-"""The map of a scene and its machines as SVG, for the pages of reports and of the studio.
+"""The map of a scene as SVG, for the pages of reports and of the studio.
 
 Colours of the floor, walls and lines come from web/shared.css. No element of a map has a `style` attribute: the
 studio's content security policy forbids them.
@@ -7,16 +7,13 @@ studio's content security policy forbids them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 
 from hocket.draw.geometry import Point, Shape, rectangles, side_by_side
-from hocket.draw.graphviz import embedded_machine
 from hocket.draw.markup import Html, tag
 from hocket.draw.scene import Area, Moment, Scene
-from hocket.draw.task_picture import MOST_STATES, MOST_TRANSITIONS
-from hocket.machine.reward_machine import RewardMachine
 
 LONGEST_SIDE = 400.0  # of a map, in units of the SVG
 MOST_LINES = 60  # cells in a row up to which the lines between them are drawn
@@ -176,21 +173,6 @@ def agent_badge(scene: Scene, agent: str) -> Html:
     return tag(
         "span", number_of(scene, agent), class_="disc", style=f"--color:{scene.colors[agent]}", aria_hidden="true"
     )
-
-
-# Machines.
-
-
-def is_drawable(machine: RewardMachine) -> bool:
-    """Tell whether a machine is small enough to be read on a page."""
-    return len(machine.states) <= MOST_STATES and len(machine.transitions) <= MOST_TRANSITIONS
-
-
-def machine_svg(machine: RewardMachine, events: Iterable[str], label: str) -> tuple[Html, float]:
-    """Draw a machine, and say how wide it is; scripts find states and edges by their numbers."""
-    elements, view_box, (width, height) = embedded_machine(machine, events)
-    look = {"class_": "machine", "viewBox": view_box, "role": "img", "aria_label": label}
-    return tag("svg", Html(elements), width=width, height=height, **look), width
 
 
 def legend(scene: Scene) -> Html:

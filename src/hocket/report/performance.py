@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ MOST_DRAWN = 10_000_000  # runs in all of them, above which there are fewer
 ENOUGH = 0.9  # share of tests from which on a run has learnt
 
 Numbers = NDArray[np.float64]
-Value = TypeVar("Value")
 
 
 class Curve(NamedTuple):
@@ -101,10 +100,10 @@ def _side_by_side(runs: Sequence[TestEpisodes], place: list[int]) -> RunTests:
     return RunTests(place, unique, taken[:, episodes].astype(np.float64), success[:, episodes], is_return)
 
 
-def _of_each(tests: Sequence[RunTests], of: Callable[[RunTests], Sequence[Value]]) -> list[Value]:
-    """List something of each run, in their order."""
-    by_place = {place: value for part in tests for place, value in zip(part.place, of(part), strict=True)}
-    return [by_place[place] for place in range(len(by_place))]
+def _of_each(tests: Sequence[RunTests], of: Callable[[RunTests], NDArray[Any]]) -> NDArray[Any]:
+    """Put together what there is of each run, in their order."""
+    order = np.argsort(np.concatenate([part.place for part in tests]))
+    return np.concatenate([of(part) for part in tests])[order]
 
 
 def curve_of(tests: Sequence[RunTests]) -> Curve:
@@ -112,10 +111,7 @@ def curve_of(tests: Sequence[RunTests]) -> Curve:
     steps = np.array(sorted(set.intersection(*(set(part.step.tolist()) for part in tests))), np.int64)
 
     def together(of: Callable[[RunTests], Numbers]) -> Numbers:  # [runs, T]
-        table = np.empty((sum(len(part.place) for part in tests), len(steps)))
-        for part in tests:
-            table[part.place] = of(part)[:, np.searchsorted(part.step, steps)]
-        return table
+        return _of_each(tests, lambda part: of(part)[:, np.searchsorted(part.step, steps)])
 
     return Curve(
         steps,
@@ -126,22 +122,23 @@ def curve_of(tests: Sequence[RunTests]) -> Curve:
     )
 
 
-def _learnt_steps(tests: RunTests) -> list[int | None]:
+def _learnt_steps(tests: RunTests) -> NDArray[np.object_]:  # [R] of int or None
     """Find when each run has learnt; with rewards, from when on its return is near the final one, if that is a gain."""
     taken, success = tests.taken, tests.success
     if tests.is_return:
         final = np.median(taken[:, -LAST_TESTS:], axis=(1, 2), keepdims=True)
         taken, success = 2 * final - taken, np.broadcast_to(final > 0, success.shape)  # what is missing is a cost
-    return learnt_steps(tests.step, taken, success, least=ENOUGH, tolerance=NEAR, window=LAST_TESTS)
+    learnt = learnt_steps(tests.step, taken, success, least=ENOUGH, tolerance=NEAR, window=LAST_TESTS)
+    return np.array(learnt, np.object_)
 
 
 def final_of(tests: Sequence[RunTests], *, is_same: bool) -> FinalPerformance:
     """Sum up the last tests of each run; all of them, where they are all of the same policy."""
     count = 0 if is_same else LAST_TESTS
-    low, middle, high = quartiles(_of_each(tests, lambda part: np.median(part.taken[:, -count:], axis=(1, 2)).tolist()))
-    scores = tuple(_of_each(tests, lambda part: part.taken[:, -count:].mean(axis=(1, 2)).tolist()))
-    shares = tuple(_of_each(tests, lambda part: part.success[:, -count:].mean(axis=(1, 2)).tolist()))
-    learnt = _of_each(tests, _learnt_steps)
+    low, middle, high = quartiles(_of_each(tests, lambda part: np.median(part.taken[:, -count:], axis=(1, 2))))
+    scores = tuple(_of_each(tests, lambda part: part.taken[:, -count:].mean(axis=(1, 2))).tolist())
+    shares = tuple(_of_each(tests, lambda part: part.success[:, -count:].mean(axis=(1, 2))).tolist())
+    learnt = _of_each(tests, _learnt_steps).tolist()
     after = median_or_never(learnt)
     return FinalPerformance(
         (float(low), float(middle), float(high)),

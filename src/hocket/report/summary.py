@@ -126,6 +126,11 @@ class Section:
         """The groups and, last, the reference, if there is one."""
         return self.groups if self.reference is None else (*self.groups, self.reference)
 
+    @cached_property
+    def colors(self) -> dict[str, int]:
+        """The numbers of the groups' colours, by label; the reference has none."""
+        return dict(zip((group.label for group in self.groups), line_numbers(self.groups), strict=True))
+
     @property
     def has_returns(self) -> bool:
         """Whether the task has rewards, so that runs are judged by their returns, of which more are better."""

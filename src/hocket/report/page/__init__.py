@@ -13,7 +13,7 @@ from hocket.report.document import LINE, fill
 from hocket.report.page.encoding import EpisodeData, choose_episodes, curves_data, scene_data
 from hocket.report.page.sections import exploration_section, facts, navigation, opening, task_section, warnings
 from hocket.report.page.standings import over_all_tasks
-from hocket.report.summary import Section, Summary, line_numbers, summarize
+from hocket.report.summary import Section, Summary, summarize
 from hocket.study.store import Results
 
 STYLES = ("shared.css", "page.css")
@@ -44,10 +44,9 @@ def _way(folder: Path | None, page: Path) -> str | None:
 def report_html(summary: Summary, folder: str | None = None) -> str:
     """Lay out a report as a page; the same summary always gives the same text. `folder` leads to the runs' files."""
     sections = [
-        task_section(section, summary, number, line_colors(section), folder)
-        for number, section in enumerate(summary.sections, start=1)
+        task_section(section, summary, number, folder) for number, section in enumerate(summary.sections, start=1)
     ]
-    pairs = {pair for section in summary.sections for pair in line_colors(section).items()}
+    pairs = {pair for section in summary.sections for pair in section.colors.items()}
     times = Counter(label for label, _ in pairs)
     common = {label: number for label, number in pairs if times[label] == 1}  # the same colour on all tasks
     parts = {
@@ -63,14 +62,9 @@ def report_html(summary: Summary, folder: str | None = None) -> str:
     return fill("page", "page.html", STYLES, SCRIPTS, parts)
 
 
-def line_colors(section: Section) -> dict[str, int]:
-    """Number the colours of a task's groups by label; the reference has none."""
-    return dict(zip((group.label for group in section.groups), line_numbers(section.groups), strict=True))
-
-
 def _data(summary: Summary) -> Html:
     """Embed what scripts draw: the curves of all tasks, and the episodes of each."""
-    blocks = [data_block("curves", [curves_data(section, line_colors(section)) for section in summary.sections])]
+    blocks = [data_block("curves", [curves_data(section) for section in summary.sections])]
     for number, (section, episodes) in enumerate(zip(summary.sections, choose_episodes(summary), strict=True)):
         blocks.append(data_block(f"episodes-{number}", _episodes(section, episodes)))
     return join(blocks, LINE)

@@ -7,7 +7,7 @@ in hundredths.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import chain, zip_longest
 
@@ -41,14 +41,14 @@ class Numbering(dict[str, int]):
 # Curves.
 
 
-def curves_data(section: Section, colors: Mapping[str, int]) -> Data:
+def curves_data(section: Section) -> Data:
     """Tell the curves of a task; groups that were tested at the same steps share them."""
     steps: dict[tuple[int, ...], int] = {}
     published = {comparison.label: asdict(comparison.published) for comparison in section.published_levels}
     groups: list[Data] = [
         {
             "label": group.label,
-            "color": colors.get(group.label, 0),
+            "color": section.colors[group.label],
             "runs": len(group.seeds),
             "published": published.get(group.label),
             "curves": {kind: _curve(curve, steps) for kind, curve in group.curves.items()},

@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from hocket.draw.geometry import Point
-from hocket.draw.map_svg import agent_badge, is_drawable, legend, machine_svg, map_svg
+from hocket.draw.graphviz import embedded_machine
+from hocket.draw.map_svg import agent_badge, legend, map_svg
 from hocket.draw.markup import Html, join, tag
 from hocket.draw.scene import Scene
+from hocket.draw.task_picture import MOST_STATES, MOST_TRANSITIONS
 from hocket.errors import HocketError, counted
 from hocket.files import MEGABYTE, exists, read_text
 from hocket.learn.catalogue import LEARNERS
@@ -147,21 +149,19 @@ def exploration_section(folder: Path | None) -> Html:
 # A task.
 
 
-def task_section(
-    section: Section, summary: Summary, number: int, colors: Mapping[str, int], folder: str | None = None
-) -> Html:
+def task_section(section: Section, summary: Summary, number: int, folder: str | None = None) -> Html:
     """Say everything about a task; scripts add curves and episodes where they find room made for them."""
     scene = section.scene
     parts = [
         tag("h2", tag("a", section.title, href=f"#task-{number}")),
         note(NO_SCENE) if scene is None else _overview(scene, _starts(scene, section), section.verdict),
         _curves(section, number),
-        statistics(section, colors),
+        statistics(section),
         *(note(group.team_verdict) for group in section.all_groups if group.team_verdict),
-        published_table(section, summary.published, colors),
+        published_table(section, summary.published),
         comparisons(section),
-        bounds(section, colors),
-        settings_and_data(section, colors, folder),
+        bounds(section),
+        settings_and_data(section, folder),
         _episodes(section, number),
     ]
     return tag("section", *_linked(parts, number), class_="task", id=f"task-{number}", data_section=number - 1)
@@ -269,11 +269,12 @@ def _machine(
 ) -> Html:
     """Draw a machine under its name; of an agent, its number says to scripts whose it is."""
     style = None
-    if is_drawable(machine):
-        drawing, width = machine_svg(machine, scene.styles, label)
+    states, transitions = len(machine.states), len(machine.transitions)
+    if states <= MOST_STATES and transitions <= MOST_TRANSITIONS:
+        drawing, width = embedded_machine(machine, scene.styles, label)
         style = f"--wide:{width:.0f}px"
     else:
-        drawing = note(f"{len(machine.states):,} states and {len(machine.transitions):,} transitions, too many to draw")
+        drawing = note(f"{states:,} states and {transitions:,} transitions, too many to draw")
     caption = tag("figcaption", tag("span", name, class_="who"), tag("span", remark, class_="note"))
     kind = "machine-figure team" if agent is None else "machine-figure"
     return tag("figure", caption, tag("div", drawing, class_="drawing"), class_=kind, data_agent=agent, style=style)

@@ -63,14 +63,9 @@ def table(
     return tag("div", wide, class_="scrolling", tabindex="0", role="region", aria_label=label)
 
 
-def statistics(section: Section, colors: Mapping[str, int]) -> Html:
+def statistics(section: Section) -> Html:
     """Tabulate the last tests of all runs."""
-    rows = [
-        _row(group, kind, colors, has_ends=not section.is_continuing)
-        for kind in KINDS
-        for group in section.all_groups
-        if kind in group.finals
-    ]
+    rows = [_row(section, group, kind) for kind in KINDS for group in section.all_groups if kind in group.finals]
     if not rows:
         return Html("")
     everything = "" if section.reference is None else f" (all tests of {section.reference.label}, which does not learn)"
@@ -113,17 +108,17 @@ def over_all_tasks(sections: Sequence[Section], colors: Mapping[str, int]) -> Ht
     return tag("section", tag("h2", "Over all tasks"), shown, note(words))
 
 
-def _row(group: RunGroup, kind: str, colors: Mapping[str, int], *, has_ends: bool) -> Html:
+def _row(section: Section, group: RunGroup, kind: str) -> Html:
     final = group.finals[kind]
     low, middle, high = final.quartiles
     when, _, some = final.learnt_in_words.partition(" ")
     return tag(
         "tr",
-        *_names(group.label, kind, colors),
+        *_names(group.label, kind, section.colors),
         cell(len(group.seeds), f"{len(group.seeds):,}"),
         cell(middle, number(middle), f"({number(low)} to {number(high)})"),
         _estimate(final.mean, number),
-        _estimate(final.success, share) if has_ends else cell(None, "–"),
+        cell(None, "–") if section.is_continuing else _estimate(final.success, share),
         cell(None, "–") if group.is_reference else cell(final.learnt_after, when, some),  # it had nothing to learn
         cell(group.seconds, f"{group.seconds:,.1f}"),
     )
@@ -157,14 +152,14 @@ def _limits(interval: Interval, write: Callable[[float], str]) -> str:
     return "[{} to {}]".format(*map(write, interval.limits)) if interval.limits else ""
 
 
-def published_table(section: Section, published: Published | None, colors: Mapping[str, int]) -> Html:
+def published_table(section: Section, published: Published | None) -> Html:
     """Tabulate published and measured values, and say why they differ."""
     if published is None or not section.published_levels:
         return Html("")
     rows = [
         tag(
             "tr",
-            tag("th", learner_key(comparison.label, colors), scope="row"),
+            tag("th", learner_key(comparison.label, section.colors), scope="row"),
             *(cell(level.final, number(level.final)) for level in levels),
             cell(comparison.difference, f"{comparison.difference:+.0%}".replace("-", "−")),
             *(cell(level.reached, "never" if level.reached is None else f"{level.reached:,}") for level in levels),
@@ -221,7 +216,7 @@ def _comparison(pair: GroupComparison) -> Html:
     return tag("div", names, line, tag("div", text, class_="numbers"), class_=f"row {verdict}")
 
 
-def bounds(section: Section, colors: Mapping[str, int]) -> Html:
+def bounds(section: Section) -> Html:
     """Draw the bounds on the team's success from the success of each agent alone."""
     known = [(group.label, group.bounds) for group in section.all_groups if group.bounds is not None]
     if not known:
@@ -231,7 +226,7 @@ def bounds(section: Section, colors: Mapping[str, int]) -> Html:
         f"Measured in {ranged([bound.episodes for _, bound in known], 'episode')} with the final policies "
         f"({kinds}). Band: the bounds. Dot: V with its 95 % limits over runs. Strokes: the agents’ values."
     )
-    rows = [_bound(label, bound, colors) for label, bound in known]
+    rows = [_bound(label, bound, section.colors) for label, bound in known]
     return block("Bounds of Theorem 3", note(Html(THEOREM), words), tag("div", *rows, class_="scales"))
 
 
@@ -293,10 +288,10 @@ def share(value: float) -> str:
 # Settings, and where the data are.
 
 
-def settings_and_data(section: Section, colors: Mapping[str, int], folder: str | None) -> Html:
+def settings_and_data(section: Section, folder: str | None) -> Html:
     """Tabulate the settings of all groups, and link to the files of their runs, where `folder` leads to them."""
     groups = section.all_groups
-    titles = ["setting", "unit", *(learner_key(group.label, colors) for group in groups)]
+    titles = ["setting", "unit", *(learner_key(group.label, section.colors) for group in groups)]
     rows = [_setting_row("training steps", "", [f"{group.steps:,}" for group in groups], "")]
     for name in dict.fromkeys(name for group in groups for name in group.settings):
         known = [settings[name] for group in groups if name in (settings := _known_settings(group.learner))]
