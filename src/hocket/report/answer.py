@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -41,12 +42,8 @@ def answer(section: Section, kind: str = GREEDY) -> str:
 
 def _rank(group: RunGroup, kind: str) -> tuple[float, float, float]:
     final = group.finals[kind]
-    never = float("inf")
-    return (
-        -final.learnt / len(group.seeds),
-        -final.quartiles[1] if final.is_return else final.quartiles[1],
-        never if final.learnt_after is None else final.learnt_after,
-    )
+    cost = -final.quartiles[1] if final.is_return else final.quartiles[1]
+    return -final.learnt / len(group.seeds), cost, math.inf if final.learnt_after is None else final.learnt_after
 
 
 def _result(group: RunGroup, kind: str) -> str:

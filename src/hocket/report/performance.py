@@ -78,14 +78,13 @@ def gather_tests(records: Sequence[Record], kind: str) -> list[RunTests]:
     parts: dict[bytes, list[int]] = {}
     for number, record in enumerate(records):
         parts.setdefault(record.tests[kind].step.tobytes(), []).append(number)
-    return [
-        _side_by_side(
-            [records[number].tests[kind] for number in places[begin : begin + most]], places[begin : begin + most]
-        )
-        for steps, places in parts.items()
-        for most in [max(1, MOST_TOGETHER // (len(steps) // 8))]
-        for begin in range(0, len(places), most)
-    ]
+    tests = []
+    for steps, places in parts.items():
+        most = max(1, MOST_TOGETHER // (len(steps) // 8))
+        for begin in range(0, len(places), most):
+            place = places[begin : begin + most]
+            tests.append(_side_by_side([records[number].tests[kind] for number in place], place))
+    return tests
 
 
 def _side_by_side(runs: Sequence[TestEpisodes], place: list[int]) -> RunTests:

@@ -225,7 +225,7 @@ def summarize(what: Results | str | Path | Run | Iterable[Run], title: str | Non
     sections = []
     for digest, name in task_titles(results.records).items():
         records = [record for record in results.records if record.digest == digest]
-        section = _section(name, digest, scenes.get(digest), records, policies, results.tasks.get(digest))
+        section = _section(name, scenes.get(digest), results.tasks.get(digest), records, policies)
         levels = {} if published is None else published.levels
         sections.append(replace(section, published_levels=_published_levels(section, levels)))
     missing = results.about.get("missing", 0)
@@ -271,12 +271,7 @@ def _made(results: Results) -> tuple[tuple[str, str], ...]:
 
 
 def _section(
-    title: str,
-    digest: str,
-    scene: Scene | None,
-    records: Sequence[Record],
-    policies: frozenset[str],
-    task: Task | None,
+    title: str, scene: Scene | None, task: Task | None, records: Sequence[Record], policies: frozenset[str]
 ) -> Section:
     apart = differences(records)
     parts: dict[str, list[Record]] = {}
@@ -289,7 +284,7 @@ def _section(
     taken = [tests.test_steps.max() for record in records for tests in record.tests.values() if len(tests.test_steps)]
     most = most or int(max(taken, default=1))
     compared = tuple(comparison for kind in KINDS for comparison in _compare(kind, learners))
-    return Section(title, digest, scene, learners, reference, most, compared, task=task)
+    return Section(title, records[0].digest, scene, learners, reference, most, compared, task=task)
 
 
 def _group(

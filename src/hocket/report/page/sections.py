@@ -219,14 +219,10 @@ def _episodes(section: Section, number: int) -> Html:
 
 def _overview(scene: Scene, starts: Sequence[Point], verdict: Verdict | None) -> Html:
     """Describe a task: the verdict, the map with the agents at their starts (if known), and the machines."""
+    description = tag("p", scene.description, class_="description") if scene.description else NOTHING
     picture = tag("figure", map_svg(scene, starts), tag("figcaption", legend(scene)), class_="map-figure")
-    return join(
-        [
-            tag("p", scene.description, class_="description") if scene.description else NOTHING,
-            _verdict(scene, verdict),
-            tag("div", picture, _machines(scene), class_="overview"),
-        ]
-    )
+    overview = tag("div", picture, _machines(scene), class_="overview")
+    return join([description, _verdict(scene, verdict), overview])
 
 
 def _verdict(scene: Scene, verdict: Verdict | None) -> Html:
@@ -243,17 +239,11 @@ def _machines(scene: Scene) -> Html:
     team = note(NO_TEAM)
     if scene.team is not None:
         team = _machine(scene, scene.team, Html("<b>team machine</b>"), "The team machine", "all events")
-    drawings = [
-        _machine(
-            scene,
-            scene.machines[name],
-            join([agent_badge(scene, name), name]),
-            f"The local reward machine of {name}",
-            join(["local event set: ", tag("span", ", ".join(scene.knows[name]), class_="events")]),
-            number,
-        )
-        for number, name in enumerate(scene.agents[:MOST_DRAWN])
-    ]
+    drawings = []
+    for number, name in enumerate(scene.agents[:MOST_DRAWN]):
+        who, label = join([agent_badge(scene, name), name]), f"The local reward machine of {name}"
+        known = join(["local event set: ", tag("span", ", ".join(scene.knows[name]), class_="events")])
+        drawings.append(_machine(scene, scene.machines[name], who, label, known, number))
     shown = drawings if len(drawings) <= FEW_DRAWN else drawings[: FEW_DRAWN - 1]
     parts = [team, tag("div", *shown, class_="machines")]
     if len(shown) < len(drawings):

@@ -48,16 +48,10 @@ def table(
 
     It can be sorted if the first `texts` columns are text and the others numbers.
     """
-    heads = [
-        tag(
-            "th",
-            title,
-            tag("small", unit) if unit else "",
-            scope="col",
-            data_sort=("number" if index >= texts else "text") if texts else None,
-        )
-        for index, (title, unit) in enumerate(titles)
-    ]
+    heads = []
+    for index, (title, unit) in enumerate(titles):
+        order = ("number" if index >= texts else "text") if texts else None
+        heads.append(tag("th", title, tag("small", unit) if unit else "", scope="col", data_sort=order))
     content = tag("thead", tag("tr", *heads)), tag("tbody", *rows)
     wide = tag("table", *content, class_=kind, data_sortable=bool(texts))
     return tag("div", wide, class_="scrolling", tabindex="0", role="region", aria_label=label)

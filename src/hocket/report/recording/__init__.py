@@ -125,8 +125,5 @@ def _arrows(recording: TeamRecording, across: dict[int, float], down: dict[str, 
             begin, source = across[frame.cause], down[recording.frames[frame.cause].name]
             end, target = across[number], down[frame.name]
             bend = (begin + end) / 2
-            yield tag(
-                "path",
-                class_="told",
-                d=f"M{begin:g} {source:g} C{bend:g} {source:g} {bend:g} {target:g} {end:g} {target:g}",
-            )
+            way = f"M{begin:g} {source:g} C{bend:g} {source:g} {bend:g} {target:g} {end:g} {target:g}"
+            yield tag("path", class_="told", d=way)
