@@ -44,6 +44,24 @@ class Reach(NamedTuple):
     via: Ints  # [nodes] the edge by which a node was first reached; -1 for the root and where there is none
 
 
+def flags_at(positions: Numbers | Sequence[int] | int, count: int) -> Flags:
+    """Flag some of so many positions."""
+    flags = np.zeros(count, np.bool_)
+    flags[positions] = True
+    return flags
+
+
+def places_in(order: Numbers, count: int) -> Ints:
+    """Say where in a list without repetitions each of so many numbers stands; -1 where it does not.
+
+    >>> places_in(np.array([2, 0]), 4).tolist()
+    [1, -1, 0, -1]
+    """
+    place = np.full(count, -1, np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return place
+
+
 def make_graph(nodes: int, source: Ints, label: Ints, target: Ints) -> tuple[Graph, NDArray[np.intp]]:
     """Sort edges into a graph; also return the permutation that did it."""
     in_order = (source[1:] > source[:-1]) | ((source[1:] == source[:-1]) & (label[1:] > label[:-1]))
@@ -61,8 +79,7 @@ def breadth_first(graph: Graph, root: int) -> Reach:
         return _breadth_first_by_edge(graph, root)
     first, target = graph.first, graph.target
     via = np.full(graph.nodes, -1, np.int32)
-    seen = np.zeros(graph.nodes, np.bool_)
-    seen[root] = True
+    seen = flags_at(root, graph.nodes)
     levels = [np.array([root], np.int32)]
     reached = 1
     while True:
@@ -102,9 +119,7 @@ def can_reach(graph: Graph, goals: Flags) -> Flags:
     root = np.full(len(ends), graph.nodes, np.int32)  # one more node, before all goals
     source, target = np.concatenate((graph.target, root)), np.concatenate((graph.source, ends))
     backward, _ = make_graph(graph.nodes + 1, source, np.zeros(len(source), np.int32), target)
-    is_reached = np.zeros(graph.nodes + 1, np.bool_)
-    is_reached[breadth_first(backward, graph.nodes).order] = True
-    return is_reached[:-1]
+    return flags_at(breadth_first(backward, graph.nodes).order, graph.nodes + 1)[:-1]
 
 
 def distances_from(roots: Iterable[Node], successors: Callable[[Node], Iterable[Node]]) -> dict[Node, int]:

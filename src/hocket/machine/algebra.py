@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import MachineError
-from hocket.graphs import Flags, Ints, congruence, one_per_key, path_to, ranges
+from hocket.graphs import Flags, Ints, congruence, flags_at, one_per_key, path_to, places_in, ranges
 from hocket.machine.names import Names, make_distinct, require_member
 from hocket.machine.reward_machine import Origin, RewardMachine, require_machines
 
@@ -44,10 +44,7 @@ def reachable_part(machine: RewardMachine) -> RewardMachine:
     kept = np.sort(machine.reach.order)
     if len(kept) == len(machine.states):
         return machine
-    number = np.full(len(machine.states), -1, np.int32)
-    number[kept] = np.arange(len(kept), dtype=np.int32)
-    names = tuple(machine.states)
-    return _quotient(machine, number, kept, Names(names[state] for state in kept.tolist()))
+    return _quotient(machine, places_in(kept, len(machine.states)), kept, Names(map(machine.states.at, kept.tolist())))
 
 
 def _quotient(machine: RewardMachine, classes: Ints, examples: Ints, names: Names | None = None) -> RewardMachine:
@@ -72,11 +69,10 @@ def _quotient(machine: RewardMachine, classes: Ints, examples: Ints, names: Name
 
 def flag_events(machine: RewardMachine, events: Iterable[str]) -> Flags:
     """Mark which of a machine's events are among `events`, refusing those that it does not have."""
-    flags = np.zeros(len(machine.events), np.bool_)
-    for event in (events,) if isinstance(events, str) else events:
+    listed = [events] if isinstance(events, str) else [*events]
+    for event in listed:
         require_member(event, machine.events, "event")
-        flags[machine.events.index(event)] = True
-    return flags
+    return flags_at([machine.events.index(event) for event in listed], len(machine.events))
 
 
 class Projection:
@@ -91,8 +87,7 @@ class Projection:
         source, label, target = self.classes[graph.source[seen]], graph.label[seen], self.classes[graph.target[seen]]
         chosen, _ = one_per_key(label.astype(np.int64) * len(team.states) + source, len(visible) * len(team.states))
         self.source, self.label, self.target = source[chosen], label[chosen], target[chosen]  # sorted by label
-        self.is_final = np.zeros(int(self.classes.max()) + 1, np.bool_)  # [classes]
-        self.is_final[self.classes[team.is_final]] = True
+        self.is_final = flags_at(self.classes[team.is_final], int(self.classes.max()) + 1)  # [classes]
 
     def enabling(self, event: int) -> Ints:
         """List the classes in which an event is defined, in ascending order."""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hocket.errors import AssignmentError, InfeasibleError
-from hocket.graphs import SMALL, Flags, Ints
+from hocket.graphs import SMALL, Flags, Ints, flags_at
 from hocket.hitting_set import Effort, as_set, elements_of, find_cheapest, take_what_fits
 from hocket.machine.algebra import Projection, reachable_part
 from hocket.machine.composition import Composition, Parts, Team, independent_parts, shares
@@ -190,10 +190,8 @@ class _AssignmentSearch:
         graph = self.machine.graph
         waits: set[Pair] = set()
         for agent in range(len(self.agents)):
-            owned = np.zeros(len(self.events), np.bool_)
-            owned[[event for owner, event in owners if owner == agent]] = True
-            busy = np.zeros(len(self.machine.states), np.bool_)
-            busy[graph.source[owned[graph.label]]] = True
+            owned = flags_at([event for owner, event in owners if owner == agent], len(self.events))
+            busy = flags_at(graph.source[owned[graph.label]], len(self.machine.states))
             begins = graph.label[busy[graph.target] & ~busy[graph.source]]
             waits.update((agent, event) for event in np.unique(begins).tolist())
         return waits
@@ -269,8 +267,7 @@ class Failures:
         self.machine, self.agents, self.effort = machine, agents, effort
         self.row_bytes = max(1, (len(machine.events) + 7) // 8)
         self.width = 8 * self.row_bytes
-        self._happens = np.zeros(len(machine.events), np.bool_)
-        self._happens[machine.graph.label] = True
+        self._happens = flags_at(machine.graph.label, len(machine.events))
         self._possible = np.zeros((len(machine.events) + 1, len(machine.states)), np.bool_)  # the last row: completion
         self._possible[:-1][self._happens] = True  # whoever knows an event that happens nowhere never accepts it
         self._possible[machine.graph.label, machine.graph.source] = False

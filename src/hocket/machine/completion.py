@@ -8,7 +8,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from hocket.graphs import Flags, Graph, Reach, breadth_first, can_reach, distances_from, labels_to
+from hocket.graphs import Flags, Graph, Reach, breadth_first, can_reach, distances_from, flags_at, labels_to
 from hocket.machine.blocking import Free, find_blocked
 from hocket.machine.composition import Composition, Parts, Team
 from hocket.machine.counterexample import name_trace
@@ -208,9 +208,7 @@ def find_leaving(machine: RewardMachine) -> tuple[tuple[str, ...], str] | None:
     """Find a shortest trace to a final state, and an event that leads from there to one that is not final."""
     graph, reach = machine.graph, machine.reach
     leaving = machine.is_final[graph.source] & ~machine.is_final[graph.target]
-    rows = np.zeros(graph.nodes, np.bool_)
-    rows[graph.source[leaving]] = True
-    near = reach.order[rows[reach.order]]
+    near = reach.order[flags_at(graph.source[leaving], graph.nodes)[reach.order]]
     if len(near) == 0:
         return None
     edge = np.flatnonzero(leaving & (graph.source == near[0]))[0]

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from hocket.graphs import Flags, Ints, congruence, hidden_path, hidden_reasons
+from hocket.graphs import Flags, Ints, congruence, flags_at, hidden_path, hidden_reasons
 from hocket.machine.algebra import Projection, Views
 from hocket.machine.reward_machine import RewardMachine
 from hocket.machine.shared_rewards import Refutation
@@ -209,18 +209,14 @@ def confuse(team: RewardMachine, visible: Flags, classes: Ints, state: int, even
     the merging rests: as long as all of them stay hidden, the two states stay merged, whatever else is in the local
     event set. Prefers a state that few hidden events alone lead to.
     """
-    goals = team.is_final.copy()
-    if event >= 0:
-        goals[:] = False
-        goals[team.graph.source[team.graph.label == event]] = True
+    graph = team.graph
+    goals = team.is_final if event < 0 else flags_at(graph.source[graph.label == event], graph.nodes)
     return _nearest_merged(team, visible, state, goals & (classes == classes[state]))
 
 
 def why_merged(team: RewardMachine, visible: Flags, state: int, other: int) -> list[int]:
     """List the hidden events on which it rests that the projection onto the visible ones merges two states."""
-    goals = np.zeros(len(team.states), np.bool_)
-    goals[other] = True
-    return _nearest_merged(team, visible, state, goals)[1]
+    return _nearest_merged(team, visible, state, flags_at(other, len(team.states)))[1]
 
 
 def _nearest_merged(team: RewardMachine, visible: Flags, state: int, goals: Flags) -> tuple[int, list[int]]:

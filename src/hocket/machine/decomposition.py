@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from hocket.errors import AssignmentError, cut_names, known_names, require_known
-from hocket.graphs import Flags, Ints
+from hocket.graphs import Flags, Ints, flags_at, places_in
 from hocket.lazy import show_in_notebook
 from hocket.machine.algebra import Projection, Views, flag_events, reachable_part
 from hocket.machine.composition import LARGE, Composition, Parts, Team, independent_parts, join_shares, notes_of, shares
@@ -253,10 +253,8 @@ def _machines_of(projections: Views) -> dict[str, RewardMachine]:
 
 def unknown_events(machine: RewardMachine, projections: Sequence[Projection]) -> list[int]:
     """List the events that can happen and are in no local event set; all states are reachable."""
-    unseen = ~np.logical_or.reduce([projection.visible for projection in projections])
-    used = np.zeros(len(unseen), np.bool_)
-    used[machine.graph.label] = True
-    return np.flatnonzero(used & unseen).tolist()
+    seen = np.logical_or.reduce([projection.visible for projection in projections])
+    return np.flatnonzero(flags_at(machine.graph.label, len(seen)) & ~seen).tolist()
 
 
 def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
@@ -280,8 +278,7 @@ def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> t
 def _find_phantom(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
     """Find a state nearest to the initial one, and an event that all who know it propose there, undefined in it."""
     order = machine.reach.order
-    rank = np.empty(len(order), np.int32)  # position in the order
-    rank[order] = np.arange(len(order), dtype=np.int32)
+    rank = places_in(order, len(order))
     by_event = np.argsort(machine.graph.label, kind="stable")
     begins = np.searchsorted(machine.graph.label[by_event], np.arange(len(machine.events) + 1))
     nearest, culprit = len(order), -1

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import AssignmentError
-from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, labels_to
+from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, flags_at, labels_to, places_in
 from hocket.hitting_set import Effort, as_set, elements_of, find_cheapest
 from hocket.machine.algebra import reachable_part
 from hocket.machine.composition import SEPARATOR, Composition, Parts, independent_parts, shares
@@ -128,8 +128,7 @@ class _Piece:
     def targets(self) -> Ints:
         """Where each event leads, by ranks; -1 where it is undefined: [ranks, events]."""
         graph, order = self.graph, self.reach.order
-        rank = np.full(graph.nodes, -1, np.int32)
-        rank[order] = np.arange(len(order), dtype=np.int32)
+        rank = places_in(order, graph.nodes)
         used = rank[graph.source] >= 0
         table = np.full((len(order), len(self.events)), -1, np.int32)
         table[rank[graph.source[used]], graph.label[used]] = rank[graph.target[used]]
@@ -154,9 +153,8 @@ class _Piece:
     def accepts(self, agent: str, event: str) -> Flags:
         """Flag where an agent's machine has a transition on an event: [ranks]."""
         machine = self.machines[agent]
-        flags = np.zeros(len(machine.states), np.bool_)
-        flags[machine.graph.source[machine.graph.label == machine.events.index(event)]] = True
-        return flags[self.ranked[agent]]
+        proposing = machine.graph.source[machine.graph.label == machine.events.index(event)]
+        return flags_at(proposing, len(machine.states))[self.ranked[agent]]
 
     def schedule(self, rank: int, event: str, chosen: Deciders) -> dict[str, Any]:
         """Tell of an event in a state: what a counterexample is that begins with it."""

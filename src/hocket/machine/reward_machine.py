@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import MachineError
-from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, labels_to, make_graph
+from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, flags_at, labels_to, make_graph
 from hocket.lazy import show_in_notebook
 from hocket.machine.names import (
     Listed,
@@ -212,9 +212,8 @@ class RewardMachine:
     @cached_property
     def unreachable(self) -> Names:
         """States that no trace reaches; `project` keeps them, `decompose` and `repair` drop them."""
-        reached = np.zeros(len(self.states), np.bool_)
-        reached[self.reach.order] = True
-        return Names(self.states.listed[state] for state in np.flatnonzero(~reached).tolist())
+        reached = flags_at(self.reach.order, len(self.states))
+        return Names(map(self.states.at, np.flatnonzero(~reached).tolist()))
 
     @cached_property
     def members(self) -> Mapping[str, tuple[str, ...]]:
@@ -316,8 +315,7 @@ def _checked(
     state_of = np.fromiter(map(state_at.__getitem__, moves.states), np.int32, len(moves.states))
     event_of = np.fromiter(map(event_at.__getitem__, moves.events), np.int32, len(moves.events))
     edges = state_of[moves.source], event_of[moves.label], state_of[moves.target]
-    is_final = np.zeros(len(known_states), np.bool_)
-    is_final[[state_at[state] for state in finals]] = True
+    is_final = flags_at([state_at[state] for state in finals], len(known_states))
     machine = RewardMachine._from_arrays(known_states, known_events, state_at[initial], *edges, is_final, reward)
     if reward is None and len(leaving := np.flatnonzero(is_final[machine.graph.source])):
         state, event = machine._edge_names(int(leaving[0]))

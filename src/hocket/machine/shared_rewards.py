@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.graphs import Ints
+from hocket.graphs import Ints, places_in
 from hocket.machine.algebra import Projection, Views
 from hocket.machine.names import Known
 from hocket.machine.reward_machine import RewardMachine
@@ -108,9 +108,9 @@ class Decimals:
         self.unit = 10 ** (digits + SPARE_DIGITS)
         self.values = [int(value * self.unit) for value in exact]
         self.codes: Ints = codes.astype(np.int32)  # [transitions] the position of each reward in `values`
-        place = np.empty(len(team.states), np.int32)
-        place[team.reach.order] = np.arange(len(team.states), dtype=np.int32)
-        self.rank = place[team.graph.source]  # [transitions] how near each begins to the initial state
+        self.rank = places_in(team.reach.order, len(team.states))[
+            team.graph.source
+        ]  # [transitions] how near each begins to the initial state
         self._order = np.lexsort((self.rank, team.graph.label))
         self._begins = np.searchsorted(team.graph.label[self._order], np.arange(len(team.events) + 1))
 
