@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hocket.errors import AssignmentError, MachineError, shown_count
 from hocket.graphs import Graph, make_graph
 from hocket.lazy import explain_kinds
-from hocket.machine.names import Names, make_distinct
+from hocket.machine.names import Names, invert, make_distinct
 from hocket.machine.reward_machine import RewardMachine, require_machines
 
 SEPARATOR = "|"  # between the names of the parts of a composed state
@@ -47,13 +47,9 @@ class Composition:
         return Composition, (dict(self.parts),)
 
     @cached_property
-    def owners(self) -> Mapping[str, list[int]]:
+    def owners(self) -> Mapping[str, tuple[int, ...]]:
         """The places of the parts that have each event, in the order of `events`."""
-        owners: dict[str, list[int]] = {}
-        for index, part in enumerate(self._machines):
-            for event in part.events:
-                owners.setdefault(event, []).append(index)
-        return owners
+        return invert({place: part.events for place, part in enumerate(self._machines)}, self.events)
 
     def step(self, state: tuple[str, ...], event: str) -> tuple[str, ...] | None:
         """Return the state that `event` leads to from `state`, or None where it is undefined."""
@@ -242,12 +238,9 @@ def _joint_moves(machines: Sequence[RewardMachine], events: Names, place: Sequen
         position = [events.index(event) for event in machine.events]
         for start, event, end in zip(*(part.tolist() for part in machine.graph[1:]), strict=True):
             machine_shifts[position[event]][start] = (end - start) * value
-    owners: dict[int, list[int]] = {}
-    for index, machine_shifts in enumerate(shifts):
-        for event in machine_shifts:
-            owners.setdefault(event, []).append(index)
+    owners = invert({place: machine.events for place, machine in enumerate(machines)}, events)
     moves: list[list[list[_Move]]] = [[[] for _ in machine.states] for machine in machines]
-    for event, (first, *rest) in sorted(owners.items()):
+    for event, (first, *rest) in enumerate(owners.values()):
         others = [(machine, shifts[machine][event]) for machine in rest]
         for state, shift in shifts[first][event].items():
             moves[first][state].append((event, shift, others))

@@ -11,7 +11,7 @@ from hocket.errors import AssignmentError, known_names, require_known
 from hocket.machine.counterexample import listing, name_trace
 from hocket.machine.decomposition import Control, Decomposition
 from hocket.machine.delay_rules import NOTHING, Closed, DelayCounterexample, Pair, cheapest, find_rules
-from hocket.machine.names import Names
+from hocket.machine.names import Names, invert
 
 EFFORT = 20_000_000  # of the search for the cheapest pairs, in the units of the hitting-set search
 
@@ -98,7 +98,7 @@ def find_delays(
     if not decomposition.ok:
         why = decomposition.problems[0] if decomposition.problems else "it is not"
         raise AssignmentError(f"only a decomposable task can be checked for delays: {why}")
-    knowers, chosen = _knowers(decomposition), find_deciders(decomposition, deciders)
+    knowers, chosen = invert(decomposition.knows, decomposition.machine.events), find_deciders(decomposition, deciders)
     hearers = {event: Names(a for a in agents if a not in chosen[event]) for event, agents in knowers.items()}
     told = MappingProxyType(chosen), MappingProxyType(hearers)
     if not any(hearers.values()):
@@ -114,17 +114,10 @@ def find_delays(
     return DelayCheck(*told, first, tuple(pair for pair in pairs if pair in alone), agree, exact, sentences)
 
 
-def _knowers(decomposition: Decomposition) -> dict[str, Names]:
-    knowers: dict[str, list[str]] = {event: [] for event in decomposition.machine.events}
-    for agent, events in decomposition.knows.items():
-        for event in events:
-            knowers[event].append(agent)
-    return {event: Names(agents) for event, agents in knowers.items()}
-
-
 def find_deciders(decomposition: Decomposition, deciders: Control | None) -> dict[str, Names]:
     """Give every event its deciders, in the order of the agents: all who control it, and none who does not know it."""
-    given, knowers, control = dict(deciders or {}), _knowers(decomposition), decomposition.control
+    given, control = dict(deciders or {}), decomposition.control
+    knowers = invert(decomposition.knows, decomposition.machine.events)
     for event, agents in given.items():
         require_known(event, knowers, "deciders: event", AssignmentError)
         given[event] = Names((agents,) if isinstance(agents, str) else agents)

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 from itertools import count as counter
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from hocket.errors import MachineError, require_known
 from hocket.graphs import Ints
 
 IN_THIS_MACHINE = " in this machine"
+Key = TypeVar("Key", bound=Hashable)
 Listed = Iterable[str] | None  # names that are given; None: those that are used
 
 
@@ -120,6 +122,19 @@ def in_order(names: Iterable[str], what: str) -> list[str]:
 def require_member(name: str, names: Names, what: str) -> None:
     """Refuse the name of a state or an event that a machine does not have."""
     require_known(name, names, what, MachineError, IN_THIS_MACHINE)
+
+
+def invert(lists: Mapping[Key, Iterable[str]], names: Iterable[str]) -> Mapping[str, tuple[Key, ...]]:
+    """List for each name the keys in whose lists it is.
+
+    >>> dict(invert({"A1": ["a"], "A2": ["a", "b"]}, ["a", "b", "c"]))
+    {'a': ('A1', 'A2'), 'b': ('A2',), 'c': ()}
+    """
+    keys: dict[str, list[Key]] = {name: [] for name in names}
+    for key, members in lists.items():
+        for name in members:
+            keys[name].append(key)
+    return MappingProxyType({name: tuple(listed) for name, listed in keys.items()})
 
 
 def quote(name: str) -> str:

@@ -13,6 +13,7 @@ from hocket.graphs import Graph, distances_from
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Control, Decomposition
 from hocket.machine.delays import find_deciders
+from hocket.machine.names import invert
 from hocket.machine.reward_machine import RewardMachine
 
 LARGEST_TEAM = 300_000  # states of a team machine that is simulated
@@ -45,11 +46,7 @@ class Plan:
             raise AssignmentError(f"only a decomposable task can be run: {decomposition.problems[0]}")
         agents, events = tuple(decomposition.machines), tuple(decomposition.machine.events)
         place = {agent: index for index, agent in enumerate(agents)}
-        known: dict[str, list[str]] = {event: [] for event in events}
-        for agent, local_events in decomposition.knows.items():
-            for event in local_events:
-                known[event].append(agent)
-        tables = (find_deciders(decomposition, deciders), decomposition.control, known)
+        tables = (find_deciders(decomposition, deciders), decomposition.control, invert(decomposition.knows, events))
         deciding, control, knowers = (
             tuple(tuple(place[agent] for agent in table.get(event, ())) for event in events) for table in tables
         )

@@ -19,7 +19,7 @@ from hocket.machine.algebra import reachable_part
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
 from hocket.machine.formats.schema import machine_to
-from hocket.machine.names import Names, check_name
+from hocket.machine.names import Names, check_name, invert
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import LONGEST_NAME, Agent, Gate, check_tidy, checked
 from hocket.task.bodies import Bodies, check_bodies, units_of
@@ -100,7 +100,7 @@ class Task:
     @cached_property
     def controlled(self) -> Mapping[str, tuple[str, ...]]:
         """The events that each agent controls, in the order of the task."""
-        return _inverse(self.controllers, self.agents)
+        return invert(self.controllers, self.agents)
 
     @cached_property
     def needs(self) -> Mapping[str, Names]:
@@ -108,7 +108,7 @@ class Task:
         gated = {
             agent: [event for gate in gates.values() for event in gate.events] for agent, gates in self.gates.items()
         }
-        waiting = _inverse(gated, self.events)
+        waiting = invert(gated, self.events)
         return MappingProxyType({event: Names((*by, *waiting[event])) for event, by in self.controllers.items()})
 
     @cached_property
@@ -132,7 +132,7 @@ class Task:
     @cached_property
     def knowers(self) -> Mapping[str, tuple[str, ...]]:
         """Who knows each event, in the order of the agents."""
-        return _inverse(self.knows, self.events)
+        return invert(self.knows, self.events)
 
     @cached_property
     def decomposition(self) -> Decomposition:
@@ -282,15 +282,6 @@ class Task:
         return any(
             now[cell] and (was is None or (before is not None and was[before])) for now, was in self.masks(agent, event)
         )
-
-
-def _inverse(lists: Mapping[str, Iterable[str]], names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-    """List for each name the keys in whose lists it is."""
-    inverse: dict[str, list[str]] = {name: [] for name in names}
-    for key, members in lists.items():
-        for name in members:
-            inverse[name].append(key)
-    return MappingProxyType({name: tuple(keys) for name, keys in inverse.items()})
 
 
 def _agent_to(agent: Agent, grid: Grid) -> Document:
