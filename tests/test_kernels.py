@@ -239,7 +239,9 @@ def rollout(
         np.zeros(1, np.int64),
         EpisodeRange(np.array([seed], np.uint64), number, 1),
     )
-    play_teams(Learnt(q[None], by_memory), span, 0, team_tables(tables), teams, choices, play, record, taken)
+    observed = teams.copies.memory if by_memory else teams.copies.state
+    learnt, nowhere = Learnt(q[None], observed), np.zeros((len(task.agents), 0), np.int64)
+    play_teams(learnt, span, 0, team_tables(tables), teams, choices, play, record, nowhere, taken)
     return int(taken[0]), record, TeamState(*(part[0] for part in teams.copies[:-1]), teams.copies.room)
 
 

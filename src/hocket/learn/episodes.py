@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from hocket.learn.kernels import team
 from hocket.learn.kernels.primitives import Edges, Unsigned
 from hocket.learn.kernels.team import PlayParameters, TeamRoom, TeamState, TeamTables
-from hocket.learn.kernels.teams import Choices, EpisodeRange, Learnt, Teams, make_choices, play_teams
+from hocket.learn.kernels.teams import EpisodeRange, Learnt, Teams, make_choices, play_teams
 from hocket.learn.learner import Arrays, Block, Player, PolicyInput
 from hocket.learn.testing import Recording, TestResults, recording
 from hocket.random import TRAINING, stream_key, threshold
@@ -61,9 +62,12 @@ def team_state(tables: Tables, seed: int = 0, copies: int | None = None) -> Team
     return TeamState(cell, state, memory, keys.copy(), finish, event_time, earned, room)
 
 
-def make_teams(tables: Tables, copies: int) -> Teams:
-    """Make room for so many copies of a team."""
-    return Teams(np.zeros(copies, np.uint64), np.zeros(copies, np.uint64), team_state(tables, copies=copies))
+def make_teams(tables: Tables, copies: int, seeds: Sequence[int] = (0,)) -> Teams:
+    """Make room for so many copies of a team, with the keys of the training streams of each one's seed."""
+    team = team_state(tables, copies=copies)
+    agents = np.arange(team.key.shape[1], dtype=np.uint64)
+    team.key[:] = stream_key(TRAINING, np.array(seeds, np.uint64)[:, None], agents)
+    return Teams(np.zeros(copies, np.uint64), np.zeros(copies, np.uint64), team)
 
 
 def require_settled(settled: bool) -> None:
@@ -73,68 +77,88 @@ def require_settled(settled: bool) -> None:
 
 
 class TeamPlayer(Player):
-    """Plays in the team world."""
+    """Plays in the team world, many teams side by side."""
+
+    arrays: ClassVar[tuple[str, ...]]  # of which policies are made up
+    is_stacked: ClassVar[bool] = False  # whether a block has each of them with an axis for seeds
 
     def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
-        self.world, self.team = team_tables(tables), team_state(tables)
+        agents = len(tables.start)
+        self.tables, self.world, self.copies = tables, team_tables(tables), 0
         self.beta, self.max_episode_steps = np.float32(1 / temperature), max_episode_steps
-        self.finish, self.event_time = self.team.finish, self.team.event_time
-        self.returns = self.team.earned[: len(tables.start) * tables.has_rewards]
-
-    def how(self, seed: int, greedy: bool) -> PlayParameters:
-        """Say how episodes are played, as kernels take it."""
-        return PlayParameters(self.beta, greedy, seed, self.max_episode_steps)
-
-
-class ValuePlayer(TeamPlayer):
-    """Plays a q-function for each agent, over its cell and what it looks at: [N, S, A, U or M]."""
-
-    policy_input = PolicyInput.MACHINE
-
-    def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
-        super().__init__(tables, temperature, max_episode_steps)
-        self.tables = tables
-        self.side: tuple[Teams, Choices] | None = None  # room for teams side by side, as many as the last time
+        self.finish, self.event_time = np.zeros(agents, np.int64), np.zeros(len(tables.knowers), np.int64)
+        self.returns = np.zeros(agents * tables.has_rewards)
+        self.no_record, self.no_visits = recording(0, agents), np.zeros((agents, 0), np.int64)
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
-        results = self.play_all(arrays["q"][None], [seed], range(number, number + 1), greedy, record)
+        results = self.play_all(self._stacked(arrays), [seed], range(number, number + 1), greedy, record)
         self.keep(results)
         return int(results.steps[0])
 
     def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool) -> TestResults:
-        return self.play_all(arrays["q"][None], [seed], numbers, greedy, recording(0, len(self.finish)))
+        return self.play_all(self._stacked(arrays), [seed], numbers, greedy)
+
+    def count_visits(
+        self, arrays: Arrays, seed: int, numbers: range, most_steps: int, visits: NDArray[np.int64]
+    ) -> TestResults:
+        return self.play_all(self._stacked(arrays), [seed], numbers, True, visits=visits)
+
+    def play_seeds(self, block: Block, seeds: Sequence[int], numbers: range, greedy: bool) -> TestResults:
+        if not self.is_stacked:
+            return super().play_seeds(block, seeds, numbers, greedy)
+        return self.play_all([getattr(block, name) for name in self.arrays], seeds, numbers, greedy)
+
+    def _stacked(self, arrays: Arrays) -> list[NDArray[np.float32]]:
+        """Give what one seed has learnt an axis for seeds."""
+        return [arrays[name][None] for name in self.arrays]
 
     def play_all(
-        self, q: NDArray[np.float32], seeds: Sequence[int], numbers: range, greedy: bool, record: Recording
+        self,
+        learnt: Sequence[NDArray[np.float32]],
+        seeds: Sequence[int],
+        numbers: range,
+        greedy: bool,
+        record: Recording | None = None,
+        visits: NDArray[np.int64] | None = None,
     ) -> TestResults:
-        """Play episodes of each seed with its q-functions, some at a time; of the first of all, keep a record."""
+        """Play episodes of each seed with what it has learnt, some at a time; of the first of all, keep a record."""
         agents, count = len(self.finish), len(seeds) * len(numbers)
         results, size = self.make_results(count), max(1, min(count, AT_ONCE // agents))
-        if self.side is None or len(self.side[0].seed) != size:
-            self.side = make_teams(self.tables, size), make_choices(size, agents)
-        (teams, choices), learnt = self.side, Learnt(q, self.policy_input is PolicyInput.MEMORY)
-        span, how = EpisodeRange(np.array(seeds, np.uint64), numbers.start, len(numbers)), self.how(0, greedy)
+        if self.copies != size:
+            self.copies, self.teams, self.choices = size, make_teams(self.tables, size), make_choices(size, agents)
+        span = EpisodeRange(np.array(seeds, np.uint64), numbers.start, len(numbers))
+        how = PlayParameters(self.beta, greedy, 0, self.max_episode_steps)
+        watched = record or self.no_record, self.no_visits if visits is None else visits
         for first in range(0, count, size):
             part = slice(first, min(first + size, count))
-            play_teams(learnt, span, first, self.world, teams, choices, how, record, results.steps[part])
-            used, played = part.stop - first, teams.copies
+            self.launch(learnt, span, first, self.world, self.teams, self.choices, how, *watched, results.steps[part])
+            used, played = part.stop - first, self.teams.copies
             results.finish[part], results.event_time[part] = played.finish[:used], played.event_time[:used]
             results.returns[part] = played.earned[:used, : len(self.returns)]
         require_settled(results.steps.min(initial=0) > team.NEVER_SETTLED)
         return results
 
+    @abstractmethod
+    def launch(self, learnt: Sequence[NDArray[np.float32]], *episodes: Any) -> None:  # noqa: ANN401 (see `play_by`)
+        """Let a kernel play episodes."""
 
-class Stack(Block, Protocol):
-    """A block whose q-functions lie in one array."""
 
-    q: NDArray[np.float32]  # [seeds, N, S, A, U or M, or a few more]
+class ValuePlayer(TeamPlayer):
+    """Plays a q-function for each agent, over its cell and what it looks at: [N, S, A, U or M]."""
+
+    arrays = ("q",)
+    policy_input = PolicyInput.MACHINE
+
+    def launch(self, learnt: Sequence[NDArray[np.float32]], *episodes: Any) -> None:  # noqa: ANN401 (see `play_by`)
+        copies = self.teams.copies
+        observed = copies.memory if self.policy_input is PolicyInput.MEMORY else copies.state
+        play_teams(Learnt(learnt[0], observed), *episodes)
 
 
 class StackPlayer(ValuePlayer):
-    """Plays the q-functions of a block where they lie."""
+    """Plays q-functions that a block has in one array."""
 
-    def play_seeds(self, block: Block, seeds: Sequence[int], numbers: range, greedy: bool) -> TestResults:
-        return self.play_all(cast(Stack, block).q, seeds, numbers, greedy, recording(0, len(self.finish)))
+    is_stacked = True
 
 
 class MemoryPlayer(StackPlayer):

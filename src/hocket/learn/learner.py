@@ -65,9 +65,26 @@ class Player(ABC):
         results, nothing = self.make_results(len(numbers)), recording(0, len(self.finish))
         for index, number in enumerate(numbers):
             results.steps[index] = self.play(arrays, seed, number, greedy, nothing)
-            results.finish[index], results.event_time[index] = self.finish, self.event_time
-            results.returns[index] = self.returns
+            self._note(results, index)
         return results
+
+    def count_visits(
+        self, arrays: Arrays, seed: int, numbers: range, most_steps: int, visits: NDArray[np.int64]
+    ) -> TestResults:
+        """Play greedy episodes of a seed, of at most so many steps; count how often agents are in cells: [N, S]."""
+        results, record = self.make_results(len(numbers)), recording(most_steps, len(self.finish))
+        first = np.arange(len(visits)) * visits.shape[1]  # everyone at once, each with cells of its own
+        for index, number in enumerate(numbers):
+            steps = results.steps[index] = self.play(arrays, seed, number, True, record)
+            self._note(results, index)
+            paths = record.cell[: steps if steps >= 0 else most_steps] + first
+            visits += np.bincount(paths.ravel(), minlength=visits.size).reshape(visits.shape)
+        return results
+
+    def _note(self, results: TestResults, index: int) -> None:
+        """Note what came of the last episode, but for its steps."""
+        results.finish[index], results.event_time[index] = self.finish, self.event_time
+        results.returns[index] = self.returns
 
     def make_results(self, count: int) -> TestResults:
         """Make room for what comes of so many episodes."""

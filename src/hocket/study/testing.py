@@ -32,17 +32,13 @@ def play_tests(task: Task, tables: Tables, policy: Policy, most_episodes: int = 
     agents, cells = tables.offset.shape
     episodes = max(1, min(most_episodes, MOST_TEST_WORK // (agents * most_steps)))
     counts = agents * cells <= MOST_VISITS and agents * most_steps <= MOST_RECORDED
-    record = recording(most_steps if counts else 0, agents)
-    visits, first = np.zeros((agents, cells if counts else 0), np.int64), np.arange(agents) * cells
-    successes, agent_successes, earned = 0, np.zeros(agents, np.int64), np.zeros_like(player.returns)
-    for number in range(episodes):
-        steps = player.play(policy.arrays, _seed(policy), number, True, record)
-        successes += steps >= 0
-        agent_successes += player.finish >= 0
-        earned += player.returns
-        if counts:  # everyone at once, each with cells of its own
-            paths = record.cell[: steps if steps >= 0 else most_steps] + first
-            visits += np.bincount(paths.ravel(), minlength=visits.size).reshape(visits.shape)
+    visits, about = (
+        np.zeros((agents, cells if counts else 0), np.int64),
+        (policy.arrays, _seed(policy), range(episodes)),
+    )
+    played = player.count_visits(*about, most_steps, visits) if counts else player.play_many(*about, True)
+    successes, agent_successes = int((played.steps >= 0).sum()), (played.finish >= 0).sum(axis=0)
+    earned = sum(played.returns, np.zeros_like(player.returns))
     replays = {
         kind: replay
         for kind, greedy in (("softmax", False), ("greedy", True))

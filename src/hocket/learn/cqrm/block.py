@@ -48,7 +48,8 @@ class CqrmPlayer(Player):
 
     def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
         agents = len(tables.start)
-        self.world, self.workspace = joint_tables(tables), kernel.make_workspace(agents, len(tables.body))
+        self.world = joint_tables(tables)
+        self.workspace = kernel.make_workspace(agents, len(tables.body), len(self.world.dynamics))
         self.beta, self.max_episode_steps = np.float32(1 / temperature), max_episode_steps
         self.finish, self.event_time = self.workspace.finish, np.zeros(0, np.int64)
         self.returns = self.workspace.earned[: agents * tables.has_rewards]

@@ -108,7 +108,8 @@ class CqrmDeviceBlock(DeviceBlock):
     @classmethod
     def size(cls, tables: Tables) -> int:
         shape = LEARNER.shapes(tables)["q"]
-        return 4 * prod(shape) + 8 * (shape[1] + LANES) + (4 * (shape[2] + WIDTH) + 16) * shape[2] + 128
+        per_state = 4 * (shape[2] + WIDTH) + 16 + 8 * len(tables.start)
+        return 4 * prod(shape) + 8 * (shape[1] + LANES) + per_state * shape[2] + 128
 
     def train(self, begin: int, steps: int) -> None:
         about = (self.teams, self.world, self.runs, self.workspaces)

@@ -19,11 +19,14 @@ from hocket.learn.kernels.primitives import (
     Floats,
     Index,
     Ints,
+    Numbers,
     Shorts,
     Unsigned,
     beta_at,
     exponential,
     first_number,
+    largest,
+    load_rows,
     rate_at,
     second_number,
     slip_outcome,
@@ -32,15 +35,17 @@ from hocket.learn.kernels.primitives import (
     u64,
 )
 from hocket.learn.kernels.team import PlayParameters, hold_apart
-from hocket.learn.kernels.vectors import load, store
+from hocket.learn.kernels.vectors import counted, load, store
 from hocket.learn.settings import LearningRule
 from hocket.learn.testing import Recording
 from hocket.random import TEAM
 from hocket.task.bodies import NO_BODIES
 
 ACTIONS = 5
+FIVE = u64(ACTIONS)
 LANES = 16  # joint actions whose weights are computed at once
 WIDTH = 8  # team states whose best actions are found at once
+EACH_STATE = (0,) * WIDTH
 
 
 class JointTables(NamedTuple):
@@ -77,7 +82,7 @@ class JointWorkspace(NamedTuple):
     best: Floats  # [B, V and a few more] the best joint action's value where a step ends, for each dynamics
     move: Ints  # [2, N] the action of each agent, and whether and how it slips
     end: Ints  # [2, B] the joint cell where a step ends, and the agents' kinds of steps, for each dynamics
-    cell: Ints  # [N] where each agent ends
+    cell: Ints  # [B, N] where each agent ends, for each dynamics
     held: Ints  # [N] marks of agents with bodies; -1 between steps
     claim: Ints  # [S] and of cells, if agents have bodies; zero between steps
     place: Ints  # [N] the agents' cells in a test
@@ -98,15 +103,16 @@ def workspace_bytes(combinations: int, states: int) -> int:
     return combinations * (states + WIDTH) * 4
 
 
-def make_workspace(agents: int, bodies: int, combinations: int = 0, states: int = 0) -> JointWorkspace:
-    """Make room for so many combinations of dynamics and team states; of none, to choose actions only."""
+def make_workspace(agents: int, bodies: int, combinations: int, states: int = 0) -> JointWorkspace:
+    """Make room for so many combinations of dynamics and team states; of no states, to choose actions only."""
     room = -(-(ACTIONS**agents) // LANES) * LANES
     numbers = (np.zeros(room, np.float32), np.zeros(room, np.float32))
     best = np.zeros((combinations, states + WIDTH), np.float32)
     move, end = np.zeros((2, agents), np.int64), np.zeros((2, combinations), np.int64)
-    apart = (np.zeros(agents, np.int64), np.full(agents, -1, np.int64), np.zeros(bodies, np.int64))
+    cell = np.zeros((combinations, agents), np.int64)
+    apart = (np.full(agents, -1, np.int64), np.zeros(bodies, np.int64))
     test = (np.zeros(agents, np.int64), np.zeros(agents, np.int64), np.zeros(agents))
-    return JointWorkspace._make((*numbers, best, move, end, *apart, *test))
+    return JointWorkspace._make((*numbers, best, move, end, cell, *apart, *test))
 
 
 @inlined
@@ -116,6 +122,18 @@ def count_actions(agents: tuple[int, ...]) -> Index:
     for _ in range(len(agents)):
         actions *= u64(ACTIONS)
     return actions
+
+
+@inlined
+def values_from(value: Floats, first: Index) -> Numbers:
+    """List what five joint actions are worth."""
+    return (
+        value[first],
+        value[first + u64(1)],
+        value[first + u64(2)],
+        value[first + u64(3)],
+        value[first + u64(4)],
+    )
 
 
 @inlined
@@ -132,10 +150,11 @@ def joint_action(
     """Choose a joint action, and note what it is for each agent."""
     value, weight = workspace.value, workspace.weight
     actions = count_actions(agents)
-    best = q[cells, u64(0), state]
     for action in range(actions):
         value[action] = q[cells, action, state]
-        best = max(best, value[action])
+    best = value[0]
+    for first in range(u64(0), actions, FIVE):
+        best = max(best, largest(values_from(value, first)))
     if greedy:
         for action in range(actions):
             weight[action] = UNIT if value[action] == best else NOTHING
@@ -144,12 +163,12 @@ def joint_action(
             store(weight, first, exponential(beta * (load(value, first, LANES) - best)))
     total = NOTHING
     for action in range(actions):
-        value[action], total = total, total + weight[action]  # the weight of all before it
+        total += weight[action]
+        value[action] = total
     mark = np.float32(np.int64(drawn >> ACTION_SHIFT)) * ACTION_UNIT * total
     chosen = u64(0)
-    for action in range(actions):
-        if weight[action] > NOTHING and mark >= value[action]:
-            chosen = action
+    for action in range(actions - u64(1)):
+        chosen += u64(counted(mark >= value[action]))
     for agent in range(len(agents)):
         workspace.move[0, len(agents) - 1 - agent] = chosen % u64(ACTIONS)
         chosen //= u64(ACTIONS)
@@ -167,15 +186,16 @@ def joint_cell(place: Ints, tables: JointTables) -> Index:
 @inlined
 def step(place: Ints, combination: Index, workspace: JointWorkspace, tables: JointTables) -> tuple[Index, Index]:
     """Note where the agents' actions end under some dynamics; return the joint cell, and the kinds of their steps."""
+    ends = workspace.cell[combination]
     for agent in range(len(tables.agents)):
         dynamics, cell = u64(tables.dynamics[combination, agent]), u64(place[agent])
         action, outcome = u64(workspace.move[0, agent]), u64(workspace.move[1, agent])
-        workspace.cell[agent] = tables.next_cell[agent, dynamics, cell, action, outcome]
+        ends[agent] = tables.next_cell[agent, dynamics, cell, action, outcome]
     if tables.body_rule != NO_BODIES:
-        hold_apart(tables.body_rule, tables.body, place, workspace.cell, workspace.held, workspace.claim)
+        hold_apart(tables.body_rule, tables.body, place, ends, workspace.held, workspace.claim)
     cells, kinds = u64(0), u64(0)
     for agent in range(len(tables.agents)):
-        end = u64(workspace.cell[agent])
+        end = u64(ends[agent])
         offset = u64(tables.offset[agent, u64(place[agent])]) if len(tables.edges) > 1 else u64(0)
         cells = cells * u64(tables.next_cell.shape[2]) + end
         kinds = kinds * u64(tables.kinds) + u64(tables.kind[agent, offset + end])
@@ -189,19 +209,17 @@ def find_best(q: Floats, agents: tuple[int, ...], cells: Index, workspace: Joint
     width = u64(workspace.best.shape[1])
     for first in range(u64(0), states, u64(WIDTH)):
         at = cells * actions * states + first
-        highest = load(q, at, WIDTH)
-        for action in range(u64(1), actions):
-            highest = max(highest, load(q, at + action * states, WIDTH))
+        highest = largest(load_rows(q, at, states, EACH_STATE))
+        for action in range(FIVE, actions, FIVE):
+            highest = max(highest, largest(load_rows(q, at + action * states, states, EACH_STATE)))
         store(workspace.best, combination * width + first, highest)
 
 
 @inlined
-def go(place: Ints, state: Index, workspace: JointWorkspace, tables: JointTables) -> Index:
-    """Move all agents; return the kinds of their steps."""
-    _, kinds = step(place, u64(tables.combination[state]), workspace, tables)
-    for agent in range(len(tables.agents)):
-        place[agent] = workspace.cell[agent]
-    return kinds
+def go(place: Ints, combination: Index, workspace: JointWorkspace) -> None:
+    """Move all agents to where the last step ended under some dynamics."""
+    for agent in range(len(place)):
+        place[agent] = workspace.cell[combination, agent]
 
 
 @kernel
@@ -228,17 +246,22 @@ def train_jointly(
             workspace.move[1, agent] = slip_outcome(slips, tables.slip_limit)
             action = action * u64(ACTIONS) + u64(workspace.move[0, agent])
         for combination in range(u64(len(tables.dynamics))):  # before anything is learnt: a step may end where it began
-            workspace.end[0, combination], workspace.end[1, combination] = step(place, combination, workspace, tables)
-            find_best(q, tables.agents, u64(workspace.end[0, combination]), workspace, combination)
+            end, kinds = step(place, combination, workspace, tables)
+            workspace.end[0, combination], workspace.end[1, combination] = end, kinds
+            if combination == 0 or end != u64(workspace.end[0, 0]):
+                find_best(q, tables.agents, end, workspace, combination)
         for team_state in range(u64(len(tables.is_final))):
             if rule.counterfactual or team_state == state:
                 combination = u64(tables.combination[team_state])
-                kinds = u64(workspace.end[1, combination])
+                end, kinds = workspace.end[0, combination], u64(workspace.end[1, combination])
                 target, reward = u64(tables.settled[kinds, team_state]), tables.reward[kinds, team_state]
                 old = q[cells, action, team_state]
-                goal = reward + rule.discount * workspace.best[combination, target]
+                best_in = u64(0) if end == workspace.end[0, 0] else combination
+                goal = reward + rule.discount * workspace.best[best_in, target]
                 q[cells, action, team_state] = old + alpha * (goal - old)
-        state = u64(tables.settled[go(place, state, workspace, tables), state])
+        moved = u64(tables.combination[state])
+        go(place[:agents], moved, workspace)
+        state = u64(tables.settled[u64(workspace.end[1, moved]), state])
         clock += 1
         if tables.is_final[state] or clock >= rule.max_episode_steps:
             for agent in range(agents):
@@ -279,7 +302,9 @@ def play_jointly(
         for agent in range(agents):
             key = stream_key(TEAM, play.seed, np.int64(agent), number)
             workspace.move[1, agent] = slip_outcome(second_number(key, time), tables.slip_limit)
-        kinds = go(place, state, workspace, tables)
+        combination = u64(tables.combination[state])
+        _, kinds = step(place, combination, workspace, tables)
+        go(place, combination, workspace)
         if tables.has_rewards:
             for agent in range(agents):
                 earned[agent] += tables.agent_reward[agent, kinds, state]

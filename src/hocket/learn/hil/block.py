@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
-from hocket.learn.episodes import TeamPlayer, require_settled, team_state, team_tables
+from hocket.learn.episodes import TeamPlayer, make_teams, require_settled, team_tables
 from hocket.learn.hil import HilSettings, kernel, list_shapes
-from hocket.learn.kernels.team import NEVER_SETTLED
+from hocket.learn.kernels.teams import make_choices
 from hocket.learn.learner import Arrays
-from hocket.learn.testing import Recording
 from hocket.task.tables import Tables
 
 
@@ -20,20 +20,20 @@ class HilBlock:
     """Agents with options, which learn at once in the team world."""
 
     def __init__(self, tables: Tables, settings: HilSettings, seeds: Sequence[int], threads: int = 1) -> None:
-        shapes = list_shapes(tables)
+        shapes, agents = list_shapes(tables), len(tables.start)
         self.meta = np.zeros((len(seeds), *shapes["meta"]), np.float32)
         self.low = np.zeros((len(seeds), *shapes["low"]), np.float32)
         self.tables, self.rule = team_tables(tables), settings.rule
-        before = np.zeros((len(tables.start), 2), np.int64)
-        options = [kernel.Options(meta, low, *_room(tables)) for meta, low in zip(self.meta, self.low, strict=True)]
-        self.trainings = [
-            kernel.HilTraining(team_state(tables, seed), chosen, before, np.full(1, -1, np.int64))
-            for chosen, seed in zip(options, seeds, strict=True)
-        ]
+        self.training = kernel.HilTraining(
+            make_options(tables, self.meta, self.low, len(seeds)),
+            make_teams(tables, len(seeds), seeds),
+            make_choices(len(seeds), agents),
+            np.zeros(agents, np.int64),
+            np.full(len(seeds), -1, np.int64),
+        )
 
     def train(self, begin: int, steps: int) -> None:
-        for training in self.trainings:
-            require_settled(kernel.train_hierarchically(training, self.tables, self.rule, begin, steps))
+        require_settled(kernel.train_hierarchically(self.training, self.tables, self.rule, begin, steps))
 
     def arrays(self, index: int) -> Arrays:
         return {"meta": self.meta[index], "low": self.low[index]}
@@ -42,30 +42,21 @@ class HilBlock:
 class HilPlayer(TeamPlayer):
     """Plays a meta-policy over options and a q-function for each of them."""
 
-    def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
-        super().__init__(tables, temperature, max_episode_steps)
-        self.options = _room(tables)
+    arrays = ("meta", "low")
+    is_stacked = True
 
-    def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
-        how, options = self.how(seed, greedy), kernel.Options(arrays["meta"], arrays["low"], *self.options)
-        steps = kernel.play_hierarchically(options, self.world, self.team, how, number, record)
-        require_settled(steps != NEVER_SETTLED)
-        return steps
+    def launch(self, learnt: Sequence[NDArray[np.float32]], *episodes: Any) -> None:  # noqa: ANN401 (see `play_by`)
+        meta, low = learnt
+        kernel.play_hierarchically(make_options(self.tables, meta, low, self.copies), *episodes)
 
 
-def _room(tables: Tables) -> tuple[Any, ...]:
-    """List the options, with room for the agents' current ones: all of `kernel.Options` but for what is learnt."""
+def make_options(tables: Tables, meta: NDArray[np.float32], low: NDArray[np.float32], copies: int) -> kernel.Options:
+    """List the options, what seeds have learnt of them, and room for so many copies of the team."""
     check_options(tables)
-    chosen = np.full(len(tables.start), -1, np.int64)
-    return (
-        tables.option_target,
-        tables.option_bit,
-        chosen,
-        np.zeros_like(chosen),
-        np.zeros(len(chosen)),
-        np.zeros_like(chosen),
-        np.zeros(tables.option_bit.shape[1], np.float32),
-    )
+    agents, options = tables.option_bit.shape
+    current, chosen_in, age = np.full((3, copies, agents), -1, np.int64)
+    earned, weight = np.zeros((copies, agents)), np.zeros(options, np.float32)
+    return kernel.Options(meta, low, tables.option_target, tables.option_bit, current, chosen_in, earned, age, weight)
 
 
 def check_options(tables: Tables, _: HilSettings | None = None) -> None:

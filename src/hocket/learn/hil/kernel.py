@@ -17,7 +17,6 @@ from hocket.learn.kernels.primitives import (
     Index,
     Ints,
     Shorts,
-    first_number,
     largest,
     second_number,
     sync_draw,
@@ -27,21 +26,17 @@ from hocket.learn.kernels.primitives import (
 from hocket.learn.kernels.team import (
     DONE,
     ENDLESS,
-    FAILED,
-    GOING,
-    NEVER_SETTLED,
     PlayParameters,
     TeamState,
     TeamTables,
-    begin_episode,
-    choose,
-    move_agent,
-    record_step,
+    arrive,
     reset_team,
     settle,
     team_return,
     values_at,
 )
+from hocket.learn.kernels.teams import Choices, EpisodeRange, Learnt, Teams, choose_for_all, play_by
+from hocket.learn.kernels.vectors import row
 from hocket.learn.settings import LearningRule
 from hocket.learn.testing import Recording
 from hocket.random import CHANCE_BITS
@@ -51,12 +46,15 @@ CHANCE_UNIT = np.float32(2.0**-CHANCE_BITS)
 
 
 class Options(NamedTuple):
-    """The agents' options (see `hocket.task.tables.Tables`), their values, and how each agent's current one goes."""
+    """The agents' options (see `hocket.task.tables.Tables`), their values, and how each agent's current one goes.
+
+    Those of many teams have an axis more in front: for seeds in what was learnt, for copies of the team in the rest.
+    """
 
     meta: Floats  # [N, M, O]
     low: Floats  # [N, S, A, O]
-    target: Bools  # [N, O, S]
-    bit: Shorts  # [N, O] of memory that makes it available; -1: always; -2: there is no such option
+    target: Bools  # [N, O, S]; the same for all teams
+    bit: Shorts  # [N, O] of memory that makes it available; -1: always; -2: there is no such option; likewise
     current: Ints  # [N] -1: none
     chosen_in: Ints  # [N] the memory in which it was chosen
     earned: NDArray[np.float64]  # [N] discounted reward since then
@@ -65,12 +63,29 @@ class Options(NamedTuple):
 
 
 class HilTraining(NamedTuple):
-    """A team that learns; all that is needed to go on."""
+    """Teams that learn, a step of all of them at a time; all that is needed to go on."""
 
-    team: TeamState  # with the keys of the training streams
     options: Options
-    before: Ints  # [N, 2] room for each agent's cell and action
-    clock: Ints  # [1] steps of the current episode; -1: not begun
+    teams: Teams  # with the keys of the training streams
+    choices: Choices
+    before: Ints  # [N] room for the cells of a team's agents
+    clock: Ints  # [teams] steps of the current episode; -1: not begun
+
+
+@inlined
+def options_of(options: Options, policy: Index, copy: Index) -> Options:
+    """Take the options of one of many teams."""
+    return Options(
+        options.meta[policy],
+        options.low[policy],
+        options.target,
+        options.bit,
+        options.current[copy],
+        options.chosen_in[copy],
+        options.earned[copy],
+        options.age[copy],
+        options.weight,
+    )
 
 
 @inlined
@@ -119,11 +134,16 @@ def begin_options(options: Options, team: TeamState, beta: np.float32, greedy: b
 
 
 @inlined
-def act(options: Options, agent: int, cell: int, beta: np.float32, greedy: bool, drawn: np.uint64) -> Index:
-    """Choose an action by the current option's policy; stay where there is no option."""
-    if options.current[agent] < 0:
-        return STAY
-    return choose(values_at(options.low, agent, cell, options.current[agent]), beta, greedy, drawn)
+def act_by_options(
+    options: Options, going: Index, time: int, play: PlayParameters, teams: Teams, choices: Choices, slip_limit: int
+) -> None:
+    """Choose an action by the current option's policy for every agent of the copies that are going; others stay."""
+    agents = u64(teams.copies.cell.shape[1])
+    choose_for_all(Learnt(options.low, options.current), going, time, play, teams, choices, slip_limit)
+    for place in range(going):
+        for agent in range(agents):
+            if options.current[choices.going[place], agent] < 0:
+                choices.action[place * agents + agent] = STAY
 
 
 @inlined
@@ -160,65 +180,75 @@ def learn_meta(options: Options, agent: int, memory: int, bootstrap: bool, rule:
 
 @kernel
 def train_hierarchically(training: HilTraining, tables: TeamTables, rule: LearningRule, begin: int, steps: int) -> bool:
-    """Train a team of hierarchical learners from step `begin` on; say whether every step has settled."""
-    team, options, before, clock = training
+    """Train teams of hierarchical learners from step `begin` on; say whether every step has settled."""
+    all_options, teams, choices, before, clock = training
+    count, agents = u64(len(clock)), u64(len(before))
+    play = PlayParameters(rule.beta, SOFTLY, 0, rule.max_episode_steps)
     for time in range(begin, begin + steps):
-        if clock[0] < 0:
-            reset_team(time, team, tables)
-            clock[0] = 0
-            for agent in range(len(team.cell)):
-                options.current[agent] = -1
-        begin_options(options, team, rule.beta, SOFTLY, time)
-        ready, earned = np.int64(0), team_return(team, False, tables)
-        for agent in range(len(team.cell)):
-            key, cell = team.key[agent], team.cell[agent]
-            action = act(options, agent, cell, rule.beta, SOFTLY, first_number(key, time))
-            before[agent, 0], before[agent, 1] = cell, action
-            ready += move_agent(agent, action, second_number(key, time), team, tables)
-        ended = settle(ready, clock[0] + 1, team, tables)
-        if ended == ENDLESS:
-            return False
-        done = ended == DONE
-        reward = team_return(team, done, tables) - earned
-        for agent in range(len(team.cell)):
-            memory, end = team.memory[agent], team.cell[agent]
-            learn_options(options, agent, before[agent, 0], before[agent, 1], end, memory, rule)
-            if options.current[agent] >= 0:
-                options.age[agent] += 1
-                if reward != 0.0:
-                    options.earned[agent] += np.float64(rule.discount) ** options.age[agent] * reward
-                if done or options.target[agent, options.current[agent], end]:
-                    learn_meta(options, agent, memory, not done or rule.bootstrap_past_end, rule)
+        for copy in range(count):
+            options, team = options_of(all_options, copy, copy), row(teams.copies, copy)
+            if clock[copy] < 0:
+                reset_team(time, team, tables)
+                clock[copy] = 0
+                for agent in range(agents):
                     options.current[agent] = -1
-        clock[0] += 1
-        if done or clock[0] >= rule.max_episode_steps:
-            clock[0] = -1
+            begin_options(options, team, rule.beta, SOFTLY, time)
+        act_by_options(all_options, count, time, play, teams, choices, tables.slip_limit)
+        for copy in range(count):
+            options, team = options_of(all_options, copy, copy), row(teams.copies, copy)
+            ready, earned = np.int64(0), team_return(team, False, tables)
+            for agent in range(agents):
+                before[agent], place = team.cell[agent], copy * agents + agent
+                ready += arrive(agent, choices.action[place], choices.outcome[place], team, tables)
+            ended = settle(ready, clock[copy] + 1, team, tables)
+            if ended == ENDLESS:
+                return False
+            done = ended == DONE
+            reward = team_return(team, done, tables) - earned
+            for agent in range(agents):
+                memory, end = team.memory[agent], team.cell[agent]
+                learn_options(options, agent, before[agent], choices.action[copy * agents + agent], end, memory, rule)
+                if options.current[agent] >= 0:
+                    options.age[agent] += 1
+                    if reward != 0.0:
+                        options.earned[agent] += np.float64(rule.discount) ** options.age[agent] * reward
+                    if done or options.target[agent, options.current[agent], end]:
+                        learn_meta(options, agent, memory, not done or rule.bootstrap_past_end, rule)
+                        options.current[agent] = -1
+            clock[copy] += 1
+            if done or clock[copy] >= rule.max_episode_steps:
+                clock[copy] = -1
     return True
+
+
+@inlined
+def choose_by_options(
+    options: Options, going: Index, time: int, play: PlayParameters, teams: Teams, choices: Choices, slip_limit: int
+) -> None:
+    """Let agents whose options have ended choose others, and act by them."""
+    for place in range(going):
+        copy = choices.going[place]
+        chosen, team = options_of(options, choices.policy[copy], copy), row(teams.copies, copy)
+        for agent in range(u64(len(team.cell))):
+            option = chosen.current[agent]
+            if time == 0 or (option >= 0 and chosen.target[agent, u64(option), u64(team.cell[agent])]):
+                chosen.current[agent] = -1
+        begin_options(chosen, team, play.beta, play.greedy, time)
+    act_by_options(options, going, time, play, teams, choices, slip_limit)
 
 
 @kernel
 def play_hierarchically(
-    options: Options, tables: TeamTables, team: TeamState, play: PlayParameters, number: int, recording: Recording
-) -> int:
-    """Play a test episode; return its steps, FAILED if the task was not done in time, or NEVER_SETTLED."""
-    for agent in range(len(team.key)):
-        options.current[agent] = -1
-    if begin_episode(play.seed, number, team, tables):
-        return 0
-    for time in range(play.most_steps):
-        begin_options(options, team, play.beta, play.greedy, time)
-        ready = np.int64(0)
-        for agent in range(len(team.cell)):
-            key = team.key[agent]
-            action = act(options, agent, team.cell[agent], play.beta, play.greedy, first_number(key, time))
-            if time < len(recording.action):
-                recording.action[time, agent] = action
-            ready += move_agent(agent, action, second_number(key, time), team, tables)
-        ended = settle(ready, time + 1, team, tables)
-        for agent in range(len(team.cell)):
-            if options.current[agent] >= 0 and options.target[agent, options.current[agent], team.cell[agent]]:
-                options.current[agent] = -1
-        record_step(time, team, recording)
-        if ended != GOING:
-            return time + 1 if ended == DONE else NEVER_SETTLED
-    return FAILED
+    options: Options,
+    span: EpisodeRange,
+    place_in_span: int,
+    tables: TeamTables,
+    teams: Teams,
+    choices: Choices,
+    play: PlayParameters,
+    recording: Recording,
+    visits: Ints,
+    steps: Ints,
+) -> None:
+    """Play episodes by options, as `play_by` says."""
+    play_by(choose_by_options, options, span, place_in_span, tables, teams, choices, play, recording, visits, steps)

@@ -6,6 +6,7 @@ they belong to; copies that are done are left out from then on.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +50,8 @@ from hocket.learn.testing import Recording
 
 ZERO, ONE, ACTIONS = u64(0), u64(1), u64(5)
 
+Choose = Callable[..., None]  # as `choose_for_all` does
+
 
 class Teams(NamedTuple):
     """Copies of a team, and which episodes they play."""
@@ -68,10 +71,10 @@ def begin(copy: Index, teams: Teams, tables: TeamTables) -> bool:
 
 
 class Learnt(NamedTuple):
-    """What seeds have learnt."""
+    """What seeds have learnt, and by what agents choose from it beside their cells."""
 
-    q: Floats  # [seeds, N, S, A, U], or [seeds, N, S, A, M] by memory
-    by_memory: bool
+    q: Floats  # [seeds, N, S, A, V]
+    observed: Ints  # [copies, N] one of V: the state of a machine, the memory, or an option; -1: nothing is chosen
 
 
 class EpisodeRange(NamedTuple):
@@ -94,10 +97,9 @@ class Choices(NamedTuple):
 
 
 def make_choices(copies: int, agents: int) -> Choices:
-    """Make room for the choices of so many copies."""
-    (going, policy), (action, outcome) = (
-        np.zeros((2, count), kind) for count, kind in ((copies, np.uint64), (copies * agents + LANES, np.uint32))
-    )
+    """Make room for the choices of so many copies; first all are going, each by a policy of its own."""
+    going, policy = (np.arange(copies, dtype=np.uint64) for _ in range(2))
+    action, outcome = np.zeros((2, copies * agents + LANES), np.uint32)
     return Choices(going, policy, np.zeros((5, LANES), np.float32), np.zeros(LANES, np.uint64), action, outcome)
 
 
@@ -121,10 +123,9 @@ def choose_for_all(
         count = ZERO
         while count < u64(LANES) and place < going:
             copy = choices.going[place]
-            observed = u64(team.memory[copy, agent] if learnt.by_memory else team.state[copy, agent])
-            cell, which = u64(team.cell[copy, agent]), choices.policy[copy]
+            observed, cell = u64(max(learnt.observed[copy, agent], np.int64(0))), u64(team.cell[copy, agent])
             for action in range(ACTIONS):
-                choices.value[action, count] = learnt.q[which, agent, cell, action, observed]
+                choices.value[action, count] = learnt.q[choices.policy[copy], agent, cell, action, observed]
             choices.key[count] = team.key[copy, agent]
             count += ONE
             agent += ONE
@@ -135,9 +136,10 @@ def choose_for_all(
         first += count
 
 
-@kernel
-def play_teams(
-    learnt: Learnt,
+@inlined
+def play_by(
+    choose_by: Choose,
+    learnt: Any,  # noqa: ANN401 (whatever `choose_by` takes)
     span: EpisodeRange,
     place_in_span: int,
     tables: TeamTables,
@@ -145,9 +147,10 @@ def play_teams(
     choices: Choices,
     play: PlayParameters,  # with any seed
     recording: Recording,  # of the first in the span
+    visits: Ints,  # [N, S] how often agents are in cells after a step, in all episodes; of no cells: nobody asked
     steps: Ints,  # [copies] out: steps, FAILED if the task was not done in time, or NEVER_SETTLED
 ) -> None:
-    """Play episodes of a span, from a place on; of each copy one."""
+    """Play episodes of a span, from a place on; of each copy one. A function chooses as `choose_for_all` does."""
     agents, going = u64(teams.copies.cell.shape[1]), ZERO
     for copy in range(u64(len(steps))):
         position = u64(place_in_span) + copy
@@ -160,7 +163,7 @@ def play_teams(
             steps[copy], choices.going[going] = FAILED, copy
             going += ONE
     for time in range(play.most_steps):
-        choose_for_all(learnt, going, time, play, teams, choices, tables.slip_limit)
+        choose_by(learnt, going, time, play, teams, choices, tables.slip_limit)
         left = ZERO
         for place in range(going):
             copy, ready = choices.going[place], np.int64(0)
@@ -173,6 +176,9 @@ def play_teams(
             ended = settle(ready, time + 1, team, tables)
             if is_first:
                 record_step(time, team, recording)
+            if visits.shape[1] > 0:
+                for agent in range(agents):
+                    visits[agent, u64(team.cell[agent])] += 1
             if ended == GOING:
                 choices.going[left] = copy
                 left += ONE
@@ -181,6 +187,23 @@ def play_teams(
         going = left
         if going == ZERO:
             return
+
+
+@kernel
+def play_teams(
+    learnt: Learnt,
+    span: EpisodeRange,
+    place_in_span: int,
+    tables: TeamTables,
+    teams: Teams,
+    choices: Choices,
+    play: PlayParameters,
+    recording: Recording,
+    visits: Ints,
+    steps: Ints,
+) -> None:
+    """Play episodes by q-functions, as `play_by` says."""
+    play_by(choose_for_all, learnt, span, place_in_span, tables, teams, choices, play, recording, visits, steps)
 
 
 # Environments.
