@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import hocket as hk
 from hocket.task.conditions import parse_conditions
 from hocket.task.endless import find_endless
-from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS
 from hocket.task.settling import check_labelling
 from searches import examples
@@ -282,7 +281,7 @@ class Guide:
         event = next_event(machine, state)
         if event is None:
             return np.full(self.task.grid.cells, -1)
-        moves = self.task.grid.outcomes(closed_cells(self.task, name)[machine.states.index(state)])[:, :, 0]
+        moves = self.task.grid.outcomes(self.task.closed_cells(name)[machine.states.index(state)])[:, :, 0]
         steps = np.where(self.task.where(name, event), 0, 9_999)
         while True:
             shorter = np.minimum(steps, 1 + steps[moves].min(axis=1))

@@ -25,7 +25,6 @@ from hocket.report.page.standings import number
 from hocket.report.summary import summarize
 from hocket.study.records import TestSummary
 from hocket.study.store import load_results
-from hocket.task.gates import closed_regions
 from rest import boxes, settle
 from studies import HOSTILE, QUOTED, hostile_study, record, small_study, write_study
 from studies import replay as make_replay
@@ -468,7 +467,7 @@ def bridge_player(bridge, open_page):
 def test_gates_open_and_close_as_the_world_has_it_and_say_to_whom_they_are_closed(bridge_player):
     task = hk.load_task("drawbridge")
     closed = {
-        name: dict(zip(task.machines[name].states, closed_regions(task, name), strict=True)) for name in task.agents
+        name: dict(zip(task.machines[name].states, task.closed_regions(name), strict=True)) for name in task.agents
     }
     recorded = json.loads(saved(bridge_player.page, bridge_player.locator("[data-download=recording]"))[1])
     seen = []

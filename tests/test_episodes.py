@@ -28,7 +28,6 @@ from hocket.random import (
 )
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.episode import InvariantError, TeamStep
-from hocket.task.gates import closed_cells
 from hocket.task.memory import memory_of
 from hocket.task.settling import propose
 from hocket.task.verdict import Verdict
@@ -419,7 +418,7 @@ def rounds_of(task: hk.Task, name: str, before: int, cell: int, state: str, poss
 def explore(task: hk.Task, name: str) -> set[tuple[str, str, str]]:
     """List what is out of an agent's reach, by a search written without tables."""
     machine = task.machines[name]
-    closed = dict(zip(machine.states, closed_cells(task, name), strict=True))
+    closed = dict(zip(machine.states, task.closed_cells(name), strict=True))
     start = (task.agents[name].start, machine.initial)
     seen, queue = {start}, [start]
     possible: dict[str, set[str]] = {}

@@ -14,7 +14,6 @@ from hocket.exploration.explore import HiddenTask, with_learnt_machine
 from hocket.inference.logs import Attempt
 from hocket.runtime.verification import Verification
 from hocket.studio.worker import answer
-from hocket.task.gates import closed_regions
 from hocket.task.grid import ACTIONS
 
 MAP = """
@@ -123,7 +122,7 @@ def test_the_learnt_task_tells_whether_gates_are_open(plates):
     assert hk.distinguish(merged.team.machine(), split.machine) is None
     assert (
         split.decomposition.ok
-        and closed_regions(split, "A2")
+        and split.closed_regions("A2")
         and len(split.machine.states) > len(merged.team.machine().states)
     )
 

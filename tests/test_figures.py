@@ -29,7 +29,6 @@ from hocket.report.summary import LevelComparison, Section, summarize
 from hocket.study import records
 from hocket.study.published import Level
 from hocket.study.store import Results, keep_records, keep_task, load_results, open_store, sum_up
-from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, STAY, STEPS
 from test_drawing import NASTY, SIGHT, linear
 from worlds import corridor, gatehouse
@@ -494,7 +493,7 @@ def test_arrows_point_where_the_best_action_leads():
     task = hk.load_task("buttons")
     policy = wavy(task)
     figure = make(maps.policy_figure, task, policy, agent="A1")
-    closed = closed_cells(task, "A1")
+    closed = task.closed_cells("A1")
     for state, axes in enumerate(figure.axes[:-1]):
         found = {}
         for shape in shapes(axes):

@@ -11,7 +11,6 @@ from hocket.draw.scene_files import read_scene
 from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError, TaskError
 from hocket.task.files import task_from
-from hocket.task.gates import closed_regions, is_open
 from hocket.task.tables import compile_task
 
 HELD = {
@@ -64,18 +63,18 @@ def test_a_gate_is_as_the_last_of_its_events_left_it_on_every_trace(seed):
     told = set().union(*seen.values())
     if len(told) == 1:
         with pytest.raises(TaskError, match="can never"):
-            is_open(machine, gate, "gates.door.A")
+            gate.is_open(machine, "gates.door.A")
     elif any(len(both) == 2 for both in seen.values()):
         with pytest.raises(TaskError, match="both lead to"):
-            is_open(machine, gate, "gates.door.A")
+            gate.is_open(machine, "gates.door.A")
     else:
-        flags = dict(zip(machine.states, is_open(machine, gate, "gates.door.A").tolist(), strict=True))
+        flags = dict(zip(machine.states, gate.is_open(machine, "gates.door.A").tolist(), strict=True))
         assert all(both == {flags[state]} for state, both in seen.items())
 
 
 def test_a_teammate_holds_a_gate_open():
     task = held()
-    assert closed_regions(task, "A2") == [["door"], [], []] and closed_regions(task, "A1") == [[], [], []]
+    assert task.closed_regions("A2") == [["door"], [], []] and task.closed_regions("A1") == [[], [], []]
     assert hk.check_task(task).ok
     assert task.needs["off"] == {"A1", "A2"}
 
@@ -98,7 +97,7 @@ def test_a_gate_that_closes_behind_an_agent_lets_it_stay_or_step_out():
     ],
 )
 def test_what_only_closes_or_says_so_is_open_at_the_start(gate, closed):
-    assert closed_regions(held(**gate), "A2") == closed
+    assert held(**gate).closed_regions("A2") == closed
 
 
 @pytest.mark.parametrize(
@@ -133,7 +132,7 @@ def test_the_scene_shows_a_gate_closed_just_where_the_task_has_it_closed():
         task = held(**gate)
         scene = scene_of(task)
         (door,) = (area for area in scene.areas if area.gates)
-        for state, regions in zip(task.machines["A2"].states, closed_regions(task, "A2"), strict=True):
+        for state, regions in zip(task.machines["A2"].states, task.closed_regions("A2"), strict=True):
             assert scene.bars(door, "A2", state) == bool(regions)
         cells = dict.fromkeys(task.agents, 0)
         assert bool(scene.closed(Moment(cells))) == (not gate)

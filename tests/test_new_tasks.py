@@ -6,15 +6,13 @@ from itertools import product
 import pytest
 
 import hocket as hk
-from hocket.task.gates import closed_cells
 from hocket.task.settling import settle
 
 
 def fewest_steps(task: hk.Task) -> int:
     """Search joint cells and machine states breadth first; a step moves everyone once and settles."""
     closed = {
-        name: dict(zip(machine.states, closed_cells(task, name), strict=True))
-        for name, machine in task.machines.items()
+        name: dict(zip(machine.states, task.closed_cells(name), strict=True)) for name, machine in task.machines.items()
     }
     cells = tuple(agent.start for agent in task.agents.values())
     front = {(cells, tuple(machine.initial for machine in task.machines.values()))}
@@ -65,7 +63,7 @@ def test_a_crew_of_any_size_passes_every_check(name):
 def test_whoever_lets_go_of_the_lever_raises_the_bridge():
     task = hk.load_task("drawbridge")
     states = list(task.machines["A2"].states)
-    closed = dict(zip(states, closed_cells(task, "A2"), strict=True))
+    closed = dict(zip(states, task.closed_cells("A2"), strict=True))
     bridge = task.grid.places["bridge"]
     machine = task.machines["A2"]
     held = machine.transitions[machine.initial, "down"]

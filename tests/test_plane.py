@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import hocket as hk
 from hocket.errors import SettingsError
-from hocket.task.gates import closed_regions
 from searches import examples
 
 with warnings.catch_warnings():  # it imports a game in a way that it calls deprecated itself
@@ -366,7 +365,7 @@ def test_alone_a_gate_opens_when_a_simulated_teammate_opens_it():
 def test_a_counterfactual_is_told_just_where_gates_would_have_done_the_same(seed, agent):
     plane = buttons_plane()
     env = individual_in_plane(BUTTONS, plane, agent, anywhere=True)
-    closed = dict(zip(env.machine.states, closed_regions(BUTTONS, agent), strict=True))
+    closed = dict(zip(env.machine.states, BUTTONS.closed_regions(agent), strict=True))
     random, names = np.random.default_rng(seed), list(env.machine.states)
     seen, _ = env.reset(seed=seed)
     done = False

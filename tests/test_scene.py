@@ -24,7 +24,6 @@ from hocket.report.figures.maps import arrange_panels, list_areas
 from hocket.report.page.encoding import Numbering, scene_data
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.files import task_from
-from hocket.task.gates import closed_cells
 from test_drawing import SVG, groups, points
 from test_picture import boxes
 
@@ -201,7 +200,7 @@ def test_what_is_closed_to_an_agent_is_so_in_all_pictures_and_in_the_world(name)
     for number, (agent, machine) in enumerate(task.machines.items()):
         values = np.zeros((scene.rows * scene.columns, 5, len(machine.states)))
         views = {own.title: own.closed for own in maps.by_state(scene, agent, values)}
-        for state, closed in zip(machine.states, closed_cells(task, agent), strict=True):
+        for state, closed in zip(machine.states, task.closed_cells(agent), strict=True):
             moment = Moment({}, {agent: state}, agent)
             assert crossed(scene, moment) == hatched_pixels(frames, moment) == closed
             assert area_cells(scene, told[number]["closed"].get(names[state], set())) == closed

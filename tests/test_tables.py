@@ -14,7 +14,6 @@ import hocket as hk
 from hocket.random import INDIVIDUAL, TEAM, slip_draw, stream_key, sync_draw, threshold
 from hocket.task.bodies import hold_all_apart
 from hocket.task.catalogue import built_in_tasks
-from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slip_outcome
 from hocket.task.individual import IndividualTable, individual_table
 from hocket.task.memory import memory_of, options_of
@@ -426,7 +425,7 @@ def test_a_gate_is_closed_until_its_event_on_every_way(task):
     """Walk an agent's machine at random, noting what has happened; the state alone must tell which cells are closed."""
     rng = Random(0)
     for name, machine in task.machines.items():
-        closed = dict(zip(machine.states, closed_cells(task, name), strict=True))
+        closed = dict(zip(machine.states, task.closed_cells(name), strict=True))
         for _ in range(5):
             state, happened = machine.initial, set()
             for _ in range(10):

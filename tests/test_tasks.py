@@ -19,7 +19,6 @@ from hocket.studio.understanding import subject_of
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.conditions import parse_conditions, write_conditions
 from hocket.task.files import task_from
-from hocket.task.gates import closed_cells
 from hocket.task.tables import compile_task
 from searches import examples
 from strategies import BUTTONS_CONTROL, BUTTONS_KNOWS, buttons, hostile_names, rendezvous_knows, rendezvous_parts
@@ -106,7 +105,7 @@ def test_the_gates_of_the_buttons_are_closed_until_their_events():
     regions = {"A1": block((8, 9), (5, 6, 7, 8)), "A2": block((2, 3), (4, 5, 6)), "A3": block((2, 3), (8, 9))}
     still_closed = {"A1": {"u0", "u1", "u2", "u3", "u4", "u5"}, "A2": {"u0"}, "A3": {"u0", "u1"}}
     for name, machine in task.machines.items():
-        for state, closed in zip(machine.states, closed_cells(task, name), strict=True):
+        for state, closed in zip(machine.states, task.closed_cells(name), strict=True):
             is_closed = set(machine.members[state]) <= still_closed[name]
             assert spots(task, closed) == (regions[name] if is_closed else set())
 
@@ -203,7 +202,7 @@ def fewest_steps(task: hk.Task) -> int:
     moves = {}
     for name in agents:
         own = task.machines[name]
-        for state, closed in zip(own.states, closed_cells(task, name), strict=True):
+        for state, closed in zip(own.states, task.closed_cells(name), strict=True):
             matrix = step_matrix(task.grid, closed)[np.ix_(floor, floor)]
             moves |= {(name, member): matrix for member in own.members[state]}
     start = np.zeros((len(floor),) * len(agents), np.bool_)

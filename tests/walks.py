@@ -5,7 +5,6 @@ from collections import deque
 import numpy as np
 
 import hocket as hk
-from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS
 
 STAY = ACTIONS.index("stay")
@@ -17,7 +16,7 @@ def shortest_actions(task: hk.Task) -> dict[str, np.ndarray]:
 
 
 def _shortest(task: hk.Task, agent: str) -> np.ndarray:
-    machine, closed, cells = task.machines[agent], closed_cells(task, agent), task.grid.cells
+    machine, closed, cells = task.machines[agent], task.closed_cells(agent), task.grid.cells
     states = len(machine.states)
     after = np.empty((states, cells, len(ACTIONS)), np.int64)  # [state, cell, action] -> state * cells + cell
     place = {state: number for number, state in enumerate(machine.states)}

@@ -8,7 +8,6 @@ import numpy as np
 import hocket as hk
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.warmup import compile_kernels
-from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slipped_actions
 from hocket.task.settling import team_label
 from task_strategies import is_edge, is_met
@@ -182,7 +181,7 @@ class Individual:
     def __init__(self, task: hk.Task, name: str, sync_probability: float = 0.3, *, literal: bool = False) -> None:
         self.task, self.name, self.machine = task, name, task.machines[name]
         self.index = list(task.agents).index(name)
-        self.closed = dict(zip(self.machine.states, closed_cells(task, name), strict=True))
+        self.closed = dict(zip(self.machine.states, task.closed_cells(name), strict=True))
         leads_on = {state for state, _ in self.machine.transitions} if task.has_rewards and len(task.agents) > 1 else ()
         self.over = {state for state in self.machine.final if state not in leads_on}
         self.sync_probability, self.literal = sync_probability, literal
@@ -274,7 +273,7 @@ def action_values(world: Individual, discount: float = 0.9) -> np.ndarray:
 def fewest_steps(task: hk.Task) -> int:
     """Search all that a team can do without slips, breadth first, by the team's own machine and labelling function."""
     grid, names = task.grid, list(task.agents)
-    closed = {name: dict(zip(task.machines[name].states, closed_cells(task, name), strict=True)) for name in names}
+    closed = {name: dict(zip(task.machines[name].states, task.closed_cells(name), strict=True)) for name in names}
     start = (tuple(task.agents[name].start for name in names), task.machine.initial)
     seen, front, steps = {start}, [start], 0
     while front:

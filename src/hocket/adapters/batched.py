@@ -30,7 +30,6 @@ from hocket.arguments import whole
 from hocket.errors import AssignmentError, SettingsError, require_known
 from hocket.machine.decomposition import Decomposition
 from hocket.task.catalogue import as_task
-from hocket.task.gates import closed_cells
 from hocket.task.memory import with_team_machine
 from hocket.task.task import Task
 
@@ -281,7 +280,7 @@ class BatchedMachines:
         """Which cells are closed to an agent in a state of its machine: [N, U, S]."""
         gates = np.zeros((*self.tables.next_state.shape[:2], self._task.grid.cells), np.bool_)
         for place, agent in enumerate(self.agents):
-            for state, cells in enumerate(closed_cells(self._task, agent)):
+            for state, cells in enumerate(self._task.closed_cells(agent)):
                 gates[place, state, list(cells)] = True
         return gates
 

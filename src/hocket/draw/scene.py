@@ -24,7 +24,6 @@ from hocket.machine.decomposition import Decomposition
 from hocket.machine.formats.schema import machine_to
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Gate
-from hocket.task.gates import is_open
 
 FORMAT = "hocket scene 3"
 MOST_TEAM_STATES = 64  # of a composition, up to which the team's machine is shown
@@ -291,7 +290,7 @@ class Scene:
 def _open_states(machine: RewardMachine, gate: Gate) -> frozenset[str]:
     """Find the states of an agent's machine in which a gate is open; where that cannot be told, none."""
     try:
-        flags = is_open(machine, gate, "gates")
+        flags = gate.is_open(machine, "gates")
     except TaskError:
         return frozenset()
     return frozenset(name for name, flag in zip(machine.states, flags, strict=True) if flag)

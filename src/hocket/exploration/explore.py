@@ -18,7 +18,6 @@ from hocket.inference.rivals import Tracker
 from hocket.machine.composition import compose
 from hocket.task.catalogue import as_task
 from hocket.task.episode import TeamEpisode
-from hocket.task.gates import closed_regions
 from hocket.task.grid import ACTIONS, STAY
 from hocket.task.task import Task
 
@@ -301,7 +300,7 @@ def with_learnt_machine(task: Task, answer: Inferred) -> Task:
     learnt = replace(task, machine=answer.team.machine())
     try:
         for agent in learnt.agents:
-            closed_regions(learnt, agent)
+            learnt.closed_regions(agent)
     except TaskError:
         trackers = (as_reward_machine(machine, events) for machine, events in trackers_of(task))
         learnt = replace(task, machine=compose(answer.team.machine(), *trackers))

@@ -21,7 +21,6 @@ from hocket.runtime.plan import Plan
 from hocket.task.bodies import hold_apart
 from hocket.task.episode import move
 from hocket.task.files import task_from
-from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS
 from hocket.task.task import Task
 
@@ -39,7 +38,7 @@ class Walk:
         starts = task.agents[agent].starts
         self.cell = starts[start_draw(self.key, 0, len(starts))]
         self.before: int | None = None  # its cell before the last move
-        self.closed = closed_cells(task, agent)
+        self.closed = task.closed_cells(agent)
 
     def go(self, number: int, cell: int) -> None:
         """Take note of a move."""

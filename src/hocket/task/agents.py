@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hocket.errors import TaskError, require_known
+from hocket.graphs import path_to, search_tree
 from hocket.lazy import explain_kinds
 from hocket.machine.names import Names, check_name
+from hocket.machine.reward_machine import RewardMachine
 from hocket.task.conditions import parse_option
 from hocket.task.grid import Grid, parts_of
 
@@ -64,6 +69,35 @@ class Gate:
     def short(self) -> Gate | str:
         """The event that opens it for good, where there is no more to say."""
         return self.opens[0] if self == Gate(self.opens[:1]) and self.opens else self
+
+    def is_open(self, machine: RewardMachine, key: str) -> NDArray[np.bool_]:
+        """Flag the states of an agent's machine in which the last of its events to happen has opened it.
+
+        It is the same on all traces to the state, or it is an error, unless the state is final: then it counts as
+        closed, as does what no trace reaches.
+        """
+        if self == CLOSED:
+            return np.zeros(len(machine.states), np.bool_)
+        after = dict.fromkeys(self.opens, True) | dict.fromkeys(self.closes, False)
+
+        def moves(here: tuple[str, bool]) -> Iterator[tuple[str, tuple[str, bool]]]:
+            for event, target in machine.moves.get(here[0], {}).items():
+                yield event, (target, after.get(event, here[1]))
+
+        ways = search_tree((machine.initial, bool(self.starts_open)), moves)  # to states, with the gate open or closed
+        told = {opened for _, opened in ways}
+        for opened, does, events in ((True, "open", self.opens), (False, "close", self.closes)):
+            if opened not in told:
+                why = f"{events[0]} never happens" if len(events) == 1 else f"none of {', '.join(events)} ever happens"
+                why = why if events else "no event does that"
+                raise TaskError(f"this gate can never {does}: {why} in the agent's machine", key=key)
+        for state, opened in ways:
+            if opened and (state, False) in ways and state not in machine.final:
+                closed, open_ = (", ".join(path_to(ways, (state, seen))) or "nothing" for seen in (False, True))
+                plain = isinstance(self.short, str)
+                what = f"whether {self.short} has happened" if plain else "whether the gate is open"
+                raise TaskError(f"a state must tell {what}, but {closed} and {open_} both lead to {state}", key=key)
+        return np.array([(state, True) in ways and (state, False) not in ways for state in machine.states], np.bool_)
 
     def __str__(self) -> str:
         opened = f"until {' or '.join(self.opens)}" if self.opens else "for good"

@@ -18,7 +18,6 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, TEAM, action_draw, slip_draw, start_draw, stream_key, sync_draw, threshold
 from hocket.task.bodies import hold_apart
 from hocket.task.catalogue import as_task
-from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slip_outcome, slipped_actions
 from hocket.task.memory import memory_of
 from hocket.task.settling import propose, settle, synchronize, team_label
@@ -74,7 +73,7 @@ class TeamEpisode:
         self.earned = dict.fromkeys(self.task.agents, 0.0)  # what each agent's machine has paid
         self.keys = [stream_key(TEAM, self.seed, index, self.number) for index in range(len(self.task.agents))]
         self.put_at_starts()
-        self._closed = {name: closed_cells(self.task, name) for name in self.task.agents}
+        self._closed = {name: self.task.closed_cells(name) for name in self.task.agents}
 
     def put_at_starts(self) -> None:
         """Put everyone where the numbers drawn for the next step say."""
@@ -242,7 +241,7 @@ class IndividualEpisode:
         self._key = stream_key(INDIVIDUAL, self.seed, place, self.number)
         starts = self.task.agents[self.agent].starts
         self.cell = starts[start_draw(self._key, 0, len(starts))]
-        self._closed = closed_cells(self.task, self.agent)
+        self._closed = self.task.closed_cells(self.agent)
         states = zip(self.machine.states, self.task.end_states(self.agent).tolist(), strict=True)
         self._final = frozenset(state for state, is_over in states if is_over)
 

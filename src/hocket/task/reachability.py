@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from hocket.graphs import can_reach, flood
 from hocket.machine.counterexample import listing
 from hocket.task.conditions import ANYWHERE
-from hocket.task.gates import closed_regions
 from hocket.task.tables import Bools, Tables
 from hocket.task.task import Task
 
@@ -55,7 +54,7 @@ def _problems(
     machine = task.machines[agent]
     ends, arrived, _ = exploration
     states, local_events = tuple(machine.states), tuple(machine.events)
-    closed, gates = closed_regions(task, agent), task.gates[agent]
+    closed, gates = task.closed_regions(agent), task.gates[agent]
     can_complete = can_reach(machine.graph, machine.is_final)
     problems = []
     for state in np.flatnonzero(ends & ~machine.is_final).tolist():

@@ -15,7 +15,6 @@ from hocket.machine.composition import Composition
 from hocket.machine.decomposition import enumerate_states
 from hocket.task.catalogue import as_task
 from hocket.task.conditions import ANYWHERE
-from hocket.task.gates import closed_regions
 from hocket.task.task import Task
 from hocket.task.teamwork.check import play_planned
 from hocket.task.verdict import WORK_PER_TRY, check_task
@@ -148,7 +147,7 @@ def _events_for_gates(task: Task, agent: str, cost: Costs, never: Collection[tup
 
     def problem(added: Sequence[str]) -> str | None:
         try:
-            closed_regions(_add(task, [(agent, event) for event in added]), agent)
+            _add(task, [(agent, event) for event in added]).closed_regions(agent)
         except TaskError as error:
             return str(error)
         return None

@@ -27,7 +27,6 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.random import start_draw
 from hocket.task.bodies import rule_of, units_of
 from hocket.task.endless import Kinds, find_endless
-from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, OUTCOMES, Numbers, shortest
 from hocket.task.memory import memory_of, options_of
 from hocket.task.task import Task
@@ -230,7 +229,7 @@ def _dynamics(task: Task, most: int) -> tuple[Numbers, Words, Shorts]:
     dynamics = np.zeros((len(task.agents), most), np.int16)
     for index, agent in enumerate(task.agents):
         numbers: dict[frozenset[int], int] = {}
-        for state, closed in enumerate(closed_cells(task, agent)):
+        for state, closed in enumerate(task.closed_cells(agent)):
             dynamics[index, state] = numbers.setdefault(closed, len(numbers))
         world[index] = worlds.setdefault(tuple(numbers), len(worlds))
     shape = (len(worlds), max(map(len, worlds)), task.grid.cells, len(ACTIONS), OUTCOMES)

@@ -173,6 +173,26 @@ class Task:
         machine = self.machines[agent]
         return machine.ends if self.has_rewards and not self.is_single_agent else machine.is_final
 
+    def closed_regions(self, agent: str) -> list[list[str]]:
+        """List for each state of an agent's machine the regions that are closed to it."""
+        machine = self.machines[agent]
+        closed: list[list[str]] = [[] for _ in machine.states]
+        for region, gate in self.gates[agent].items():
+            key = f"gates.{region}.{agent}"
+            for event in gate.events:
+                if event not in machine.events:
+                    subject = f"{event}, which {'opens' if event in gate.opens else 'closes'} the gate,"
+                    raise TaskError(f"{subject} must be in the local event set of {agent}", key=key)
+            for state in np.flatnonzero(~gate.is_open(machine, key)).tolist():
+                closed[state].append(region)
+        return closed
+
+    def closed_cells(self, agent: str) -> list[frozenset[int]]:
+        """List for each state of an agent's machine the cells that gates close to it."""
+        closed = [tuple(regions) for regions in self.closed_regions(agent)]
+        cells = {regions: frozenset[int]().union(*map(self.grid.places.__getitem__, regions)) for regions in {*closed}}
+        return [cells[regions] for regions in closed]
+
     def with_knows(self, knows: Mapping[str, Iterable[str]]) -> Task:
         """Change the local event sets of some agents."""
         for name in knows:

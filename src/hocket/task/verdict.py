@@ -20,7 +20,6 @@ from hocket.machine.reward_machine import RewardMachine, require_machines
 from hocket.task.catalogue import as_task
 from hocket.task.conditions import write_conditions
 from hocket.task.endless import step_notes
-from hocket.task.gates import closed_regions
 from hocket.task.reachability import advise_edges, find_unreachable
 from hocket.task.settling import EndlessError, LabellingCheck, check_labelling
 from hocket.task.tables import compile_task
@@ -296,7 +295,7 @@ def check_delays(
     if not task.decomposition.ok:
         return find_delays(task.decomposition, deciders)  # which says what is wrong
     gated = [agent for agent, gates in task.gates.items() if gates]
-    closed = {agent: [frozenset(regions) for regions in closed_regions(task, agent)] for agent in gated}
+    closed = {agent: [frozenset(regions) for regions in task.closed_regions(agent)] for agent in gated}
     sentences = {event: write_conditions(conditions) for event, conditions in task.events.items() if conditions}
     return find_delays(task.decomposition, deciders, closed, sentences, effort)
 
