@@ -112,8 +112,7 @@ def compare_office(name: str, walked: Any) -> np.ndarray:
     as it keeps rewards by pairs of states (its pull request 51 is about that).
     """
     import hocket as hk
-    from hocket.task.settling_arrays import settle
-    from hocket.task.tables import compile_task
+    from hocket.task.tables import compile_task, settle
 
     task = hk.load_task(name)
     tables, machine = compile_task(task), task.machine
@@ -185,8 +184,7 @@ def compare_repairs(walked: Any) -> np.ndarray:
     """Take the same directions; the original's states with two agents at the headquarters pass within a step."""
     import hocket as hk
     from hocket.task.bodies import hold_all_apart
-    from hocket.task.settling_arrays import settle
-    from hocket.task.tables import compile_task
+    from hocket.task.tables import compile_task, settle
 
     task = hk.load_task("repairs")
     tables, everyone = compile_task(task), np.arange(3)

@@ -28,8 +28,8 @@ from hocket.task.files import task_from
 from hocket.task.grid import ACTIONS
 from hocket.task.individual import individual_table
 from hocket.task.settling import EndlessError, settle
-from hocket.task.settling_arrays import settle as settle_cases
 from hocket.task.tables import compile_task
+from hocket.task.tables import settle as settle_cases
 from hocket.task.teamwork.joint import fewest_steps, joint_space
 from hocket.task.teamwork.planning import plan_values
 from interpreter import TurningError, interpret

@@ -11,8 +11,8 @@ import hocket as hk
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.endless import Kinds, find_endless, order_notes
 from hocket.task.settling import choose_events, propose, settle
-from hocket.task.settling_arrays import settle as tables_settle
 from hocket.task.tables import compile_task
+from hocket.task.tables import settle as tables_settle
 from interpreter import TurningError, interpret
 from task_strategies import NAMES, cells_of, many, random_grid, seeds, some
 

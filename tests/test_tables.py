@@ -17,8 +17,7 @@ from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, slip_outcome
 from hocket.task.individual import IndividualTable, individual_table
 from hocket.task.memory import memory_of, options_of
-from hocket.task.settling_arrays import settle
-from hocket.task.tables import Tables, compile_task
+from hocket.task.tables import Tables, compile_task, settle
 from task_strategies import Guide, few, random_task, some, tasks
 
 BUILT_IN = [*built_in_tasks(), "rendezvous-1", "rendezvous-2", "rendezvous-3", "rendezvous-10"]

@@ -24,8 +24,7 @@ from hocket.task.bodies import hold_apart
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS, OUTCOMES, slip_outcome
 from hocket.task.memory import with_team_machine
-from hocket.task.settling_arrays import settle
-from hocket.task.tables import compile_task, draw_starts
+from hocket.task.tables import compile_task, draw_starts, settle
 from hocket.task.task import Task
 
 Ints = NDArray[np.int64]

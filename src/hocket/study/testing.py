@@ -10,8 +10,7 @@ from hocket.learn.policies import Policy
 from hocket.learn.testing import recording
 from hocket.random import TEAM, stream_key
 from hocket.study.records import Replay, TestSummary
-from hocket.task.settling_arrays import settle
-from hocket.task.tables import Tables, compile_task, draw_starts
+from hocket.task.tables import Tables, compile_task, draw_starts, settle
 from hocket.task.task import Task
 from hocket.task.teamwork.check import Stall, describe_stall
 

@@ -16,8 +16,7 @@ from hocket.learn.learner import Arrays, Player
 from hocket.learn.testing import Recording
 from hocket.random import MASK, TRAINING, stream_key, threshold
 from hocket.task.grid import ACTIONS
-from hocket.task.settling_arrays import settle
-from hocket.task.tables import Tables, draw_starts
+from hocket.task.tables import Tables, draw_starts, settle
 
 
 class CqrmBlock:

@@ -18,8 +18,7 @@ from hocket.learn.testing import Recording, TestResults, recording
 from hocket.learn.world import WorldModel
 from hocket.random import TEAM
 from hocket.task.grid import ACTIONS, STAY, outcome_chances
-from hocket.task.settling_arrays import SettledCases
-from hocket.task.tables import Tables
+from hocket.task.tables import SettledCases, Tables
 from hocket.task.teamwork.joint import JointSpace, joint_space, reachable_states
 from hocket.task.teamwork.play import Ints, TeamMoves, play_team
 

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from hocket.learn.sweep import kernel
 from hocket.random import start_draw
 from hocket.task.bodies import hold_all_apart
-from hocket.task.settling_arrays import settle
-from hocket.task.tables import Tables
+from hocket.task.tables import Tables, settle
 from hocket.task.teamwork.search import patience_of
 
 EPISODES = 4  # in a bout, at most

@@ -18,8 +18,7 @@ from hocket.machine.counterexample import listing
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.grid import STAY
 from hocket.task.settling import describe_cell, propose
-from hocket.task.settling_arrays import SettledCases
-from hocket.task.tables import Tables, compile_task
+from hocket.task.tables import SettledCases, Tables, compile_task
 from hocket.task.task import Task
 from hocket.task.teamwork.joint import fewest_steps, joint_space
 from hocket.task.teamwork.planning import reachable_states

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from hocket.errors import TaskError
 from hocket.graphs import flood
-from hocket.task.settling_arrays import settle
-from hocket.task.tables import Tables
+from hocket.task.tables import Tables, settle
 
 MOST_JOINT_STATES = 50_000_000
 MOST_SITUATIONS = 2_000_000  # joint kinds of steps times team states, in which steps are settled beforehand

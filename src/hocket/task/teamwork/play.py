@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from hocket.random import ACTION_BITS, CHANCE_BITS, PER_STEP, PLANNING, number, stream_key, threshold
 from hocket.task.bodies import hold_all_apart
 from hocket.task.grid import STAY, Numbers
-from hocket.task.settling_arrays import SettledCases, settle
-from hocket.task.tables import Bools, Tables, draw_starts
+from hocket.task.tables import Bools, SettledCases, Tables, draw_starts, settle
 from hocket.task.teamwork.planning import MoveOutcomes
 from hocket.task.teamwork.readiness import Counts
 
