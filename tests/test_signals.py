@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import hocket as hk
-from hocket.cli.interrupt import stopping
+from hocket.cli.terminal import stopping
 from worlds import meeting, warm_kernels
 
 pytestmark = pytest.mark.xdist_group("kernels")

@@ -12,6 +12,7 @@ from tyro.conf import Positional
 
 from hocket.cli.options import Flag, Json, option
 from hocket.cli.terminal import make_console, print_entries, print_json
+from hocket.learn.catalogue import LEARNERS, default_learner, find_learner
 from hocket.learn.settings import DEVICES, SettingInfo, SettingValue, describe_settings
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ class ListLearners:
     json: Json = False
 
     def run(self) -> int:
-        from hocket.learn.catalogue import LEARNERS, find_learner
-
         chosen = [find_learner(name) for name in self.names] or [*LEARNERS.values()]
         if self.json:
             return print_json({learner.name: _row(learner) for learner in chosen})
@@ -60,8 +59,6 @@ def _row(learner: Learner) -> dict[str, object]:
 
 def _default_on(learner: Learner) -> list[str]:
     """List the devices on which a learner trains where nobody names one."""
-    from hocket.learn.catalogue import default_learner
-
     return [device for device in DEVICES if default_learner(device) == learner.name]
 
 
@@ -78,8 +75,6 @@ def _in_a_sentence(learner: Learner) -> str:
 
 def print_settings() -> None:
     """List the settings of all learners below the help of a command that takes them."""
-    from hocket.learn.catalogue import LEARNERS
-
     print("\nSettings for --set NAME=VALUE (all learners if none named):")
     for setting, names in shared_settings(LEARNERS.values()):
         print(_in_words(setting, () if len(names) == len(LEARNERS) else names))

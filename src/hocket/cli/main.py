@@ -26,9 +26,8 @@ from rich.text import Text
 from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, subcommand
 
 from hocket import __version__
-from hocket.cli.interrupt import BY_SIGNAL, INTERRUPTED
 from hocket.cli.options import Flag, MaybeText, option
-from hocket.cli.terminal import drop, make_console
+from hocket.cli.terminal import BY_SIGNAL, INTERRUPTED, drop, make_console
 from hocket.errors import HocketError, known_names, printable
 
 INVALID_INPUT, INTERNAL_ERROR = 2, 70  # the second is EX_SOFTWARE of sysexits.h
@@ -42,7 +41,7 @@ COMMANDS = {  # in the order in which a newcomer needs them: the module and the 
     "repair": "check.Repair",
     "show": "check.Show",
     "play": "play.PlayTask",
-    "studio": "studio.OpenStudio",
+    "studio": "tasks.OpenStudio",
     "learners": "learners.ListLearners",
     "train": "train.Train",
     "survey": "train.SurveyMap",

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from tyro.conf import Positional
 
-from hocket.cli.interrupt import stopping
 from hocket.cli.options import Flag, Json, MaybeNumber, MaybePath, MaybeText, names, option
-from hocket.cli.terminal import live_display, make_console, print_json, print_plain, print_written
+from hocket.cli.terminal import live_display, make_console, print_json, print_plain, print_written, stopping
 from hocket.errors import HocketError, SettingsError, printable
 
 if TYPE_CHECKING:

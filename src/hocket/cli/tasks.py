@@ -1,19 +1,24 @@
-"""tasks and new: what comes with hocket, and a task file to start from."""
+"""tasks, new and studio: what comes with hocket, a task file to start from, and a page in the browser to edit it."""
 
 from __future__ import annotations
 
 import shlex
+import socket
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Annotated
 
 from tyro.conf import Positional
 
-from hocket.cli.options import Json, option
+from hocket.cli.options import Flag, Json, MaybeNumber, MaybePath, option
 from hocket.cli.terminal import make_console, print_entries, print_json
-from hocket.errors import FormatError, counted, printable
+from hocket.errors import FormatError, SettingsError, counted, needs_extra, printable
 from hocket.files import exists, write_whole
 from hocket.task.catalogue import known_tasks, load_task, save_task, source_of
+
+USUAL_PORT = 8377  # of a page that is open when the studio is started again
+LARGEST_PORT = 65_535
 
 
 @dataclass(frozen=True)
@@ -61,3 +66,51 @@ class New:
         words = shlex.quote(written)
         make_console().print(f"Wrote {written}. Next: hocket check {words}, hocket play {words}")
         return 0
+
+
+@dataclass(frozen=True)
+class OpenStudio:
+    """Edit a task in the browser: draw it, see whether it is decomposable as you type, play it, train on it."""
+
+    target: Annotated[Positional[MaybePath], option("[FILE]")] = None
+    """A task or machine (.toml; machines in other formats are imported). It may be a new file. The page can open other
+    files in the same folder and below."""
+    port: MaybeNumber = None
+    """Port on 127.0.0.1 (default: 8377, or any free port if it is taken)."""
+    no_browser: Flag = False
+    """Do not open a browser."""
+
+    def run(self) -> int:
+        with needs_extra("the studio", "studio"):
+            import webbrowser
+
+            import uvicorn
+
+            from hocket.studio.server import Studio
+        with _listen(self.port) as listening:
+            studio = Studio.of(self.target, listening.getsockname()[1])
+            print(studio.address, flush=True)
+            make_console(stderr=True).print("Press Ctrl-C to stop the studio and any training in it.", style="dim")
+            if not self.no_browser:
+                Thread(target=webbrowser.open, args=[studio.address], daemon=True).start()
+            config = uvicorn.Config(studio.app(), log_level="error", server_header=False, timeout_graceful_shutdown=1)
+            uvicorn.Server(config).run(sockets=[listening])
+        return 0
+
+
+def _listen(port: int | None) -> socket.socket:
+    """Listen on this machine: at a port that was asked for, or else at the usual one, or at any."""
+    if port is not None and not 0 <= port <= LARGEST_PORT:
+        raise SettingsError(f"--port must be from 0 to {LARGEST_PORT:,}, got {port}")
+    wanted = [USUAL_PORT, 0] if port is None else [port]
+    for number in wanted:
+        listening = socket.socket()
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", number))
+            listening.listen()  # whoever comes before the server is ready waits, and is not refused
+        except OSError:
+            listening.close()
+            continue
+        return listening
+    raise SettingsError(f"--port {wanted[0]} is taken by another program")

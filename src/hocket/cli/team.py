@@ -11,9 +11,8 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.interrupt import stopping
 from hocket.cli.options import Flag, Json, MaybeText, NamedTask, Number, names, option
-from hocket.cli.terminal import live_display, make_console, print_json, print_written
+from hocket.cli.terminal import live_display, make_console, print_json, print_written, stopping
 from hocket.errors import SettingsError, counted
 
 FAULTS = "loss,duplication,reordering,delay,partition,kill,freeze"

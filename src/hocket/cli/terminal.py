@@ -1,15 +1,18 @@
-"""What the command line prints with: coloured on a terminal, plain and unwrapped in a pipe."""
+"""What the command line prints with, coloured on a terminal, plain in a pipe; and what Ctrl-C and SIGTERM do."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
+from types import FrameType
 from typing import TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -22,6 +25,9 @@ SHOWN_AGENTS = 40  # rows of a table of agents, and machines shown
 GAP, NARROWEST_COLUMN = 2, 8  # characters: between columns, and of one that wraps
 UNLIMITED = 1_000_000
 PIPE_WIDTH = 120  # columns for which lines are laid out where there is no terminal
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+BY_SIGNAL = 128  # added to the number of the signal that has ended a command, that is its exit code, as shells have it
+INTERRUPTED = BY_SIGNAL + signal.SIGINT
 
 
 class _Console(Console):
@@ -154,3 +160,28 @@ def print_rest(console: Console, left: int, what: str) -> None:
     """Say what a table leaves out."""
     if left > 0:
         console.print(Text(f"… and {counted(left, f'more {what}')}", "dim"))
+
+
+class SignalStop(threading.Event):
+    """A wish to stop, and the exit code of what it has ended; 0, as long as nobody wishes it."""
+
+    code = 0
+
+
+@contextmanager
+def stopping() -> Iterator[SignalStop]:
+    """Turn the first signal into a wish to stop, so that what is finished is kept; a second one is an interrupt."""
+    stop = SignalStop()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.code:  # and not is_set, for a signal may come while another one is being handled
+            raise KeyboardInterrupt
+        stop.code = BY_SIGNAL + number
+        stop.set()
+
+    previous = [signal.signal(number, handle) for number in SIGNALS]
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(SIGNALS, previous, strict=True):
+            signal.signal(number, handler)

@@ -15,10 +15,10 @@ from hocket.cli.options import Json, MaybeNumber, MaybePath, MaybeText, Number, 
 from hocket.cli.study import TrackedOptions
 from hocket.cli.terminal import make_console, print_json, print_table
 from hocket.errors import SettingsError, printable, require_known
+from hocket.learn.settings import DEVICES, NEW_NAMES, SettingValue
 
 if TYPE_CHECKING:
     from hocket.learn.benchmark import Measurement
-    from hocket.learn.settings import SettingValue
 
 ALGEBRA_AGENTS = 10  # whose machine is decomposed to see how fast that is
 SET_FORM = "--set takes words of the form NAME=VALUE or NAME=VALUE,VALUE,..."
@@ -45,7 +45,6 @@ class Train(TrackedOptions):
 
     def run(self) -> int:
         from hocket.learn.catalogue import default_learner, named_settings
-        from hocket.learn.settings import DEVICES
         from hocket.study.study import Study
         from hocket.task.catalogue import load_task
 
@@ -64,7 +63,6 @@ class Train(TrackedOptions):
 def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[SettingValue, ...]]:
     """Read NAME=VALUE,... words by the types of the learners' settings."""
     from hocket.learn.catalogue import find_learner, require_setting
-    from hocket.learn.settings import NEW_NAMES
 
     kinds: dict[str, type] = {}
     for learner in learners:
@@ -150,8 +148,6 @@ class Bench:
     json: Json = False
 
     def run(self) -> int:
-        from hocket.learn.settings import DEVICES
-
         require_known(self.device, DEVICES, "device")
         return self._on_cpu() if self.device == "cpu" else self._on_device()
 

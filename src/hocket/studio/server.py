@@ -72,8 +72,8 @@ class Studio:
     def app(self) -> ASGIApp:
         """Make the application."""
         plain = (self.prove, self.hello, self.files, self.open, self.mark, self.save, self.start)
-        answers: dict[str, Answer] = {job: self.work(job) for job in PAGE_JOBS}
-        answers |= {answer.__name__: answer for answer in (*plain, self.play, self.train, self.steer)}
+        others = (*plain, self.play, self.train, self.steer)
+        answers = {job: self.work(job) for job in PAGE_JOBS} | {answer.__name__: answer for answer in others}
         routes = [
             Route("/", self.page),
             Route("/{asset}", _asset),
@@ -107,10 +107,8 @@ class Studio:
     async def page(self, request: Request) -> Response:
         """Serve the page; to those who have the token, with the secret."""
         given = same(request.query_params.get("token", ""), self.token)
-        text = (
-            _assets()["index.html"].read_text(encoding="utf-8").replace("{{key}}", self.session.secret if given else "")
-        )
-        return HTMLResponse(text)
+        text = _assets()["index.html"].read_text(encoding="utf-8")
+        return HTMLResponse(text.replace("{{key}}", self.session.secret if given else ""))
 
     async def prove(self, body: Body) -> Data:
         """Prove to a page that this is its studio."""

@@ -301,13 +301,10 @@ def _cheapest(machine: RewardMachine | Composition, knows: Knows, needs: Control
         machine = enumerate_states(machine)
     seen: set[Pairs] = set()
     waiting: list[Pairs] = [frozenset()]
-    tried: set[Pairs] = set()
     least: float | None = None
-    while waiting and len(seen) < MOST_REPAIRS and len(tried) < MOST_SEARCHES:
-        forbidden = waiting.pop(0)
-        if forbidden in tried:
-            continue
-        tried.add(forbidden)
+    for searches, forbidden in enumerate(waiting):  # which grows
+        if len(seen) == MOST_REPAIRS or searches == MOST_SEARCHES:
+            return
         try:
             fix = repair(machine, knows, needs, forbidden=forbidden, effort=EFFORT_FOR_A_HINT)
         except InfeasibleError:
@@ -321,4 +318,4 @@ def _cheapest(machine: RewardMachine | Composition, knows: Knows, needs: Control
         if pairs not in seen:
             seen.add(pairs)
             yield fix
-        waiting += [forbidden | {pair} for pair in sorted(pairs)]
+        waiting += [more for pair in sorted(pairs) if (more := forbidden | {pair}) not in waiting]
