@@ -52,7 +52,6 @@ class Check(OnSubject):
 
     no_play: Flag = False
     """Do not play the team of planned policies."""
-
     delays: Flag = False
     """Also check whether events may be heard late; if not, who has to agree on which."""
     json: Json = False
@@ -262,7 +261,6 @@ class Show(OnSubject):
 
     out: Annotated[MaybePath, option("FILE", "-o")] = None
     """Draw to this file (.svg, .png, .pdf)."""
-
     closed: Flag = False
     """Show each machine that another one calls as one state, not as a box with its states."""
 

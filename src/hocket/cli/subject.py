@@ -60,7 +60,6 @@ class OnSubject:
     """An agent's local event set, in place of the file's."""
     control: Annotated[Words, option("EVENT=AGENT,...")] = ()
     """The agents that control an event, in place of the file's (machines only; in a task, conditions decide)."""
-
     formula: Annotated[MaybeText, option("TEXT")] = None
     """A formula of LTLf in place of a task or machine: "F key & (!door U key)"."""
     regex: Annotated[MaybeText, option("TEXT")] = None

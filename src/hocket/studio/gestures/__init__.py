@@ -9,7 +9,7 @@ from typing import get_type_hints
 from hocket.errors import FormatError, known_names
 from hocket.machine.names import check_name
 from hocket.studio.gestures import agents, ground, names
-from hocket.studio.gestures.draft import Draft
+from hocket.studio.gestures.draft import Draft, NewName
 from hocket.task.grid import MOST_CELLS
 
 GESTURES: Mapping[str, Callable[..., None]] = {  # a page calls them as the functions are called, with blanks
@@ -30,18 +30,18 @@ def apply_gesture(text: str, gesture: object) -> str:
     kind = gesture["kind"]
     if kind not in GESTURES:
         raise FormatError(f"gesture {kind!r:.60} does not exist ({known_names(kind, GESTURES)})")
-    draft, change = Draft(text), GESTURES[kind]
-    hints = get_type_hints(change, include_extras=True)
-    values = {
-        key: _read(key, gesture.get(key), hints[key])
-        for key, parameter in [*signature(change).parameters.items()][1:]
-        if parameter.default is parameter.empty or gesture.get(key) not in (None, "")
-    }
+    draft, change, values = Draft(text), GESTURES[kind], dict[str, object]()
+    types, (_, *parameters) = get_type_hints(change), signature(change).parameters.values()
+    for parameter in parameters:
+        key, value = parameter.name, gesture.get(parameter.name)
+        if parameter.default is parameter.empty or value not in (None, ""):
+            noun = {"name": kind.removeprefix("rename "), "target": "state"}.get(key, key)
+            values[key] = _checked(value, types[key], key, f"{'an' if noun[0] in 'ae' else 'a'} {noun}")
     change(draft, **values)
     return draft.text
 
 
-def _read(key: str, value: object, kind: object) -> object:
+def _checked(value: object, kind: object, key: str, what: str) -> object:
     """Check a value: a flag, a number of rows or columns, a text, or a name that is about to be written."""
     if kind is object:  # of which the gesture sees to it itself
         return value
@@ -53,4 +53,4 @@ def _read(key: str, value: object, kind: object) -> object:
         return value
     if not isinstance(value, str):
         raise FormatError(f"must be text, got {value!r:.60}", where=key)
-    return value if kind is str else check_name(value, kind.__metadata__[0]).strip()  # type: ignore[attr-defined]
+    return check_name(value, what).strip() if kind is NewName else value

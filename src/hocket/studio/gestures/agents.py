@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from hocket.errors import FormatError
 from hocket.machine.formats.schema import LANGUAGES
-from hocket.studio.gestures.draft import AgentName, Draft, EventName, Row, StateName, drop_all, inline, put, take
+from hocket.studio.gestures.draft import Draft, NewName, Row, drop_all, inline, put, take
 from hocket.studio.understanding import subject_of
 from hocket.task.editing import set_events
 from hocket.task.grid import WALL
@@ -51,7 +51,7 @@ def _known(draft: Draft, agent: str) -> tuple[Row, str]:
     return row, key
 
 
-def agent(draft: Draft, agent: AgentName) -> None:
+def agent(draft: Draft, agent: NewName) -> None:
     """Add an agent that knows nothing yet, where there is floor."""
     if not draft.has_world or "" not in draft.parts():
         raise FormatError("each agent has its own part of the machine here; add both in the text")
@@ -94,7 +94,7 @@ def _keep_event(draft: Draft, part: str, event: str) -> None:
 # Machines.
 
 
-def transition(draft: Draft, part: str, state: StateName, target: StateName, event: EventName) -> None:
+def transition(draft: Draft, part: str, state: NewName, target: NewName, event: NewName) -> None:
     """Let an event lead from a state to another, which may be new; so may the event be."""
     rows = draft.transitions(part)
     if state not in rows:

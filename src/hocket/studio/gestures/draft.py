@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import Annotated, Any
+from typing import Any, NewType
 
 import tomlkit
 from tomlkit.container import Container, OutOfOrderTableProxy
@@ -16,11 +16,7 @@ from hocket.machine.formats.schema import LANGUAGES
 from hocket.studio.sections import TextSection, parse, split
 
 Row = MutableMapping[str, Any]
-# Names that are about to be written, and what they are called in messages.
-AgentName = Annotated[str, "an agent"]
-EventName = Annotated[str, "an event"]
-PlaceName = Annotated[str, "a place"]
-StateName = Annotated[str, "a state"]
+NewName = NewType("NewName", str)  # of an agent, event, place or state, that is about to be written
 
 
 class Draft(MutableMapping[str, Any]):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from hocket.errors import FormatError
 from hocket.machine.names import check_name
-from hocket.studio.gestures.draft import Draft, PlaceName, inline, long_text, put
+from hocket.studio.gestures.draft import Draft, NewName, inline, long_text, put
 from hocket.task.grid import CORNER, FLOOR, MOST_CELLS, WALL
 
 Cell = tuple[int, int]  # row and column
@@ -152,25 +152,20 @@ def start(draft: Draft, agent: str, cells: object) -> None:
     row, column = begin
     if board.rows[row][column] == WALL:
         raise FormatError(f"{agent} cannot start in a wall")
-    letter = settings.get("start")
-    where = [
-        (r, c)
-        for r, line in enumerate(board.rows)
-        for c, other in enumerate(line)
-        if isinstance(letter, str) and other == letter
-    ]
-    alone = len(where) == 1 and board.starters(str(letter)) == [agent]
+    letter: Any = settings.get("start")
+    where = [(r, c) for r, line in enumerate(board.rows) for c, other in enumerate(line) if other == letter]
+    alone = len(where) == 1 and board.starters(letter) == [agent]
     if alone and board.rows[row][column] == FLOOR:
         board.rows[where[0][0]][where[0][1]] = FLOOR
         board.rows[row][column] = str(letter)
     else:
         settings["start"] = [row, column]
-        if alone and not board.names(str(letter)):
+        if alone and not board.names(letter):
             board.rows[where[0][0]][where[0][1]] = FLOOR
     board.write()
 
 
-def gate(draft: Draft, place: PlaceName, agent: str, open: str = "", close: str = "", cells: object = None) -> None:
+def gate(draft: Draft, place: NewName, agent: str, open: str = "", close: str = "", cells: object = None) -> None:
     """Close a place to an agent until an event opens it, or from one that closes it on, or open it for good.
 
     The cells, if there are any, become the place.

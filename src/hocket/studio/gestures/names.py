@@ -6,20 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import Any
 
 from hocket.errors import FormatError
-from hocket.studio.gestures.draft import (
-    AgentName,
-    Draft,
-    EventName,
-    PlaceName,
-    Row,
-    StateName,
-    drop_all,
-    put,
-    rename_key,
-    replace_all,
-    take,
-    targets_of,
-)
+from hocket.studio.gestures.draft import Draft, NewName, Row, drop_all, put, rename_key, replace_all, take, targets_of
 from hocket.studio.gestures.ground import MapText
 from hocket.studio.understanding import subject_of
 from hocket.task.conditions import Named, parse_option, rename_in_conditions, write_conditions
@@ -93,7 +80,7 @@ def _change_options(draft: Draft, change: Callable[[str], str]) -> None:
 # Events.
 
 
-def rename_event(draft: Draft, event: str, name: EventName) -> None:
+def rename_event(draft: Draft, event: str, name: NewName) -> None:
     """Call an event something else wherever it stands."""
     if event == name:
         return
@@ -117,7 +104,7 @@ def remove_event(draft: Draft, event: str) -> None:
 # Agents.
 
 
-def rename_agent(draft: Draft, agent: str, name: AgentName) -> None:
+def rename_agent(draft: Draft, agent: str, name: NewName) -> None:
     """Call an agent something else."""
     if draft.has_world:
         draft.agent(agent)  # or says why it cannot be changed here
@@ -152,7 +139,7 @@ def remove_agent(draft: Draft, agent: str) -> None:
 # Places and states.
 
 
-def rename_place(draft: Draft, place: str, name: PlaceName) -> None:
+def rename_place(draft: Draft, place: str, name: NewName) -> None:
     """Call a place something else."""
     _check(place, name, _places(draft), "place")
     _rename_sentences(draft, "place", place, name)  # as long as they can be read
@@ -168,7 +155,7 @@ def rename_place(draft: Draft, place: str, name: PlaceName) -> None:
                 options[index] = name + option.strip()[len(place) :]
 
 
-def rename_state(draft: Draft, part: str, state: str, name: StateName) -> None:
+def rename_state(draft: Draft, part: str, state: str, name: NewName) -> None:
     """Call a state something else wherever it stands."""
     machine, rows = draft.machine(part), draft.transitions(part)
     states = {*rows} | targets_of(rows)
