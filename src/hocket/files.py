@@ -139,13 +139,13 @@ class GrowingFile:
     What it grows by is brought to the disk as it comes, so that to keep it takes a moment, however large it is.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mode: int | None = None) -> None:  # by default that of the file that is replaced
         self.path, self.unsafe = path, 0
         with _telling(path):
-            self.mode = _mode_of(path)
+            self.mode = _mode_of(path) if mode is None else mode
             self.temporary = path.with_name(f".{path.name[:MOST_OF_NAME]}.{os.urandom(8).hex()}{UNFINISHED}")
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-            handle = os.open(self.temporary, flags, 0o666)
+            handle = os.open(self.temporary, flags, 0o666 if mode is None else mode)
             try:
                 self.file = os.fdopen(handle, "wb")
             except BaseException:

@@ -15,16 +15,7 @@ from rich.text import Text
 
 from hocket.cli.options import Flag, Json, MaybePath, Words, flat, items, option
 from hocket.cli.subject import OnSubject, Subject, print_size, print_task
-from hocket.cli.terminal import (
-    PIPE_WIDTH,
-    SHOWN_AGENTS,
-    make_console,
-    print_columns,
-    print_json,
-    print_line,
-    print_rest,
-    print_table,
-)
+from hocket.cli.terminal import PIPE_WIDTH, SHOWN_AGENTS, make_console, print_json, print_line, print_rest, print_table
 from hocket.errors import AssignmentError, FormatError, HocketError, InfeasibleError
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
@@ -337,7 +328,7 @@ def print_machine(
     cells = []
     for state, moves in rows.items():
         mark = f"{'▶' if state == machine.initial else ' '} {'◎' if state in machine.final else ' '}"
-        cells.append([Text(mark), Text(state, "bold"), Text("   ".join(moves))])
-    print_columns(console, cells)
+        cells.append((mark, Text(state, "bold"), "   ".join(moves)))
+    print_table(console, (), cells)
     print_rest(console, len(machine.states) - SHOWN_STATES, "state")
     console.print()

@@ -8,19 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from hocket.cli.options import (
-    Flag,
-    Json,
-    MaybeNumber,
-    MaybeText,
-    NamedTask,
-    Number,
-    RunsFolder,
-    Softmax,
-    Words,
-    flat,
-    option,
-)
+from hocket.cli.options import Flag, Json, MaybeNumber, MaybeText, NamedTask, Number, RunsFolder, Words, flat, option
 from hocket.cli.terminal import make_console, print_json, print_table
 from hocket.errors import SettingsError
 
@@ -34,6 +22,8 @@ if TYPE_CHECKING:
 
 MOSTLY = 0.5  # success below which a team fails in most of its episodes
 NEARLY_NONE = 1e-6  # chance of failure below which it is written out
+
+Softmax = Annotated[Flag, option(help="Sample from the softmax policy instead of taking the greedy action.")]
 
 
 @dataclass(frozen=True)

@@ -53,12 +53,9 @@ Flag = Annotated[FlagCreatePairsOff[bool], option()]  # an option that is there 
 MaybeText = Optional[str]  # noqa: UP045
 MaybePath = Optional[Path]  # noqa: UP045
 # What many commands take, with its help.
-Json = Annotated[FlagCreatePairsOff[bool], option(help="Print one JSON object.")]
+Json = Annotated[Flag, option(help="Print one JSON object.")]
 NamedTask = Annotated[Positional[str], option("TASK", help="A built-in name (buttons, rendezvous-3) or a file.")]
 RunsFolder = Annotated[Positional[Path], option("FOLDER", help="The folder that `hocket train --out` wrote.")]
-Softmax = Annotated[
-    FlagCreatePairsOff[bool], option(help="Sample from the softmax policy instead of taking the greedy action.")
-]
 if TYPE_CHECKING:
     Words = tuple[tuple[str, ...], ...]  # of an option that may be given several times with several words
 else:

@@ -115,15 +115,11 @@ def print_written(paths: Iterable[Path], *, json: bool, **about: object) -> int:
     return 0
 
 
-def print_table(console: Console, titles: Iterable[str], rows: Iterable[Iterable[str | Text]]) -> None:
-    """Print rows of cells under their titles."""
+def print_table(console: Console, titles: Sequence[str], rows: Iterable[Iterable[str | Text]]) -> None:
+    """Print rows of cells, under titles if there are any; if too wide for the terminal, the widest columns wrap."""
+    heading = [[Text(title, "dim") for title in titles]] if titles else []
     cells = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
-    print_columns(console, [[Text(title, "dim") for title in titles], *cells])
-
-
-def print_columns(console: Console, rows: Sequence[Sequence[Text]]) -> None:
-    """Print rows of cells under each other; where they are too wide for the terminal, the widest columns wrap."""
-    for line in aligned(rows, console.width):
+    for line in aligned([*heading, *cells], console.width):
         console.print(line)
 
 
@@ -153,7 +149,7 @@ def _seen(cell: Text) -> Text:
 
 def print_entries(console: Console, entries: Mapping[str, str]) -> None:
     """Print names with a sentence each; on a terminal the sentences wrap beside the names."""
-    print_columns(console, [[Text(name, "bold"), Text(sentence)] for name, sentence in entries.items()])
+    print_table(console, (), [(Text(name, "bold"), sentence) for name, sentence in entries.items()])
 
 
 def print_rest(console: Console, left: int, what: str) -> None:

@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hocket.errors import HocketError
-from hocket.files import LONG_AGO, UNFINISHED, open_regular, remove_unfinished, user_folder
+from hocket.files import LONG_AGO, GrowingFile, open_regular, remove_unfinished, user_folder
 
 SECRET = 32  # bytes
 PROVE = "/api/prove"  # what a page asks before it shows its key
@@ -137,11 +137,7 @@ def _read_secret(path: Path) -> bytes | None:
 def _write_secret(path: Path) -> bytes:
     """Write a new secret, whole or not at all, in place of whatever bears the name."""
     secret = secrets.token_bytes(SECRET)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}{UNFINISHED}")
-    handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(secret)
-        file.flush()
-        os.fsync(handle)
-    temporary.replace(path)
+    with GrowingFile(path, 0o600) as file:
+        file.add(secret)
+        file.keep()
     return secret

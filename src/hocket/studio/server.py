@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -73,7 +73,7 @@ class Studio:
         """Make the application."""
         plain = (self.prove, self.hello, self.files, self.open, self.mark, self.save, self.start)
         others = (*plain, self.play, self.train, self.steer)
-        answers = {job: self.work(job) for job in PAGE_JOBS} | {answer.__name__: answer for answer in others}
+        answers = {job: partial(self.do, job) for job in PAGE_JOBS} | {answer.__name__: answer for answer in others}
         routes = [
             Route("/", self.page),
             Route("/{asset}", _asset),
@@ -152,13 +152,9 @@ class Studio:
         """Give the text of a start."""
         return {"text": start_text(_text(body, "name"))}
 
-    def work(self, job: str) -> Answer:
+    async def do(self, job: str, body: Body) -> Data:
         """Run a job in its worker."""
-
-        async def answer(body: Body) -> Data:
-            return await self.workers[PAGE_JOBS[job]].ask({**self.checked(body), "do": job})
-
-        return answer
+        return await self.workers[PAGE_JOBS[job]].ask({**self.checked(body), "do": job})
 
     def checked(self, body: Body) -> Body:
         """Check the text of a job, and say in which folder it belongs, and in which the studio is."""
@@ -173,7 +169,7 @@ class Studio:
     async def play(self, body: Body) -> Data:
         """Play a game; teammates that have learnt are those of a training."""
         policies = self.trainings.find(body["training"]).policies if body.get("training") else None
-        return await self.work("play")({**body, "policies": str(policies or "")})
+        return await self.do("play", {**body, "policies": str(policies or "")})
 
     async def train(self, body: Body) -> Data:
         """Start a training."""
