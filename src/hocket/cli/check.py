@@ -18,7 +18,7 @@ from hocket.cli.subject import OnSubject, Subject, print_size, print_task
 from hocket.cli.terminal import PIPE_WIDTH, SHOWN_AGENTS, make_console, print_json, print_line, print_rest, print_table
 from hocket.errors import AssignmentError, FormatError, HocketError, InfeasibleError
 from hocket.machine.composition import Composition
-from hocket.machine.decomposition import Decomposition, decompose
+from hocket.machine.decomposition import decompose
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.task import Task
 
@@ -120,19 +120,14 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
         console.print(line)
     if verdict.decomposition is not None:
         console.print()
-        _print_agents(console, verdict.decomposition)
+        machines, rows = verdict.decomposition.machines, []
+        for agent, machine in list(machines.items())[:SHOWN_AGENTS]:
+            counts = f"{len(machine.states):,}", f"{len(machine.graph.target):,}"
+            rows.append((Text(agent, "bold"), *counts, ", ".join(verdict.decomposition.knows[agent]) or "empty"))
+        print_table(console, ("agent", "states", "transitions", "local event set"), rows)
+        print_rest(console, len(machines) - SHOWN_AGENTS, "agent")
     for _, line in lines[len(evidence) :]:
         console.print(line)
-
-
-def _print_agents(console: Console, decomposition: Decomposition) -> None:
-    rows = [
-        (Text(agent, "bold"), f"{len(machine.states):,}", f"{len(machine.graph.target):,}", ", ".join(known) or "empty")
-        for agent, machine in list(decomposition.machines.items())[:SHOWN_AGENTS]
-        for known in [decomposition.knows[agent]]
-    ]
-    print_table(console, ("agent", "states", "transitions", "local event set"), rows)
-    print_rest(console, len(decomposition.machines) - SHOWN_AGENTS, "agent")
 
 
 @dataclass(frozen=True)

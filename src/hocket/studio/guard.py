@@ -118,7 +118,13 @@ def _user_secret() -> bytes:
         folder = user_folder("XDG_STATE_HOME", ".local", "state")
         remove_unfinished(folder, older_than=LONG_AGO)
         path = folder / "studio.key"
-        return _read_secret(path) or _write_secret(path)
+        secret = _read_secret(path)
+        if secret is None:
+            secret = secrets.token_bytes(SECRET)
+            with GrowingFile(path, 0o600) as file:  # which replaces whatever bears the name
+                file.add(secret)
+                file.keep()
+        return secret
     except (OSError, RuntimeError, HocketError):  # there may be no home
         return secrets.token_bytes(SECRET)
 
@@ -132,12 +138,3 @@ def _read_secret(path: Path) -> bytes | None:
         return None
     is_ours = os.name != "posix" or (about.st_uid == os.geteuid() and not about.st_mode & 0o077)
     return secret if is_ours and len(secret) == SECRET else None
-
-
-def _write_secret(path: Path) -> bytes:
-    """Write a new secret, whole or not at all, in place of whatever bears the name."""
-    secret = secrets.token_bytes(SECRET)
-    with GrowingFile(path, 0o600) as file:
-        file.add(secret)
-        file.keep()
-    return secret

@@ -55,11 +55,6 @@ class MapText(NamedTuple):
         names = self.draft.get("legend", {}).get(letter, [])
         return [str(names)] if isinstance(names, str) else [str(name) for name in names]
 
-    def letter_of(self, place: str) -> str | None:
-        """Find the letter that stands for a place and for nothing else."""
-        letters: list[str] = [*self.draft.get("legend", {})]
-        return next((letter for letter in letters if self.names(letter) == [place]), None)
-
     def new_letter(self, place: str) -> str:
         """Choose a letter that is not in use, if possible out of a place's name."""
         used = {WALL, FLOOR, *self.draft.get("legend", {}), *(letter for row in self.rows for letter in row)}
@@ -117,7 +112,7 @@ def paint(draft: Draft, brush: str, cells: object, place: str = "") -> None:
 
 def _paint_place(board: MapText, place: str, cells: list[Cell]) -> None:
     draft = board.draft
-    letter = board.letter_of(place)
+    letter = next((letter for letter in draft.get("legend", {}) if board.names(letter) == [place]), None)
     listed = draft.get("places", {}).get(place)
     if letter is None and listed is not None:
         coordinates = _as_list(draft, place)
