@@ -14,11 +14,12 @@ from rich.console import Console
 from rich.text import Text
 
 from hocket.cli.options import Flag, Json, MaybePath, Words, flat, items, option
-from hocket.cli.subject import OnSubject, Subject, print_size, print_task
+from hocket.cli.subject import OnSubject, enumerated, is_large, print_size, print_task
 from hocket.cli.terminal import PIPE_WIDTH, SHOWN_AGENTS, make_console, print_json, print_line, print_rest, print_table
 from hocket.errors import AssignmentError, FormatError, HocketError, InfeasibleError
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import decompose
+from hocket.machine.formats.schema import Design
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.task import Task
 
@@ -49,6 +50,7 @@ class Check(OnSubject):
 
     def run(self) -> int:
         subject = self.subject()
+        is_read = isinstance(subject, Design) and subject.reading is not None  # from a sentence
         verdict = self.check(subject)
         if self.delays and verdict.decomposition is not None:
             from hocket.task.verdict import with_delays
@@ -62,10 +64,10 @@ class Check(OnSubject):
             repair = {"add": None, "problems": [obstacle]} if obstacle else repair
             return print_json({**verdict.as_json(), "repair": repair}, ok=verdict.ok)
         console = make_console()
-        if subject.task is not None:
-            print_task(console, subject.task)
-        print_size(console, "team machine" if subject.task else self.name, verdict.machine)
-        if subject.reading is not None:
+        if isinstance(subject, Task):
+            print_task(console, subject)
+        print_size(console, "team machine" if isinstance(subject, Task) else self.name, verdict.machine)
+        if is_read:
             machine = verdict.machine
             parts = dict(machine.parts) if isinstance(machine, Composition) else {"": machine}
             print_machines(console, parts, SHOWN_PARTS, "part")
@@ -77,30 +79,29 @@ class Check(OnSubject):
         if added is not None:
             console.print()
             print_repair(console, added)
-            if subject.reading is not None:
+            if is_read:
                 print_knows(console, {agent: (*known, *added.get(agent, ())) for agent, known in subject.knows.items()})
         return 0 if verdict.ok else 1
 
-    def check(self, subject: Subject) -> Verdict:
+    def check(self, subject: Task | Design) -> Verdict:
         """Check a task or a machine; what cannot be checked is an error that names the file."""
         from hocket.task.verdict import check_machine, check_task
 
-        if subject.task is None:
-            return check_machine(
-                subject.machine if subject.knows else subject.enumerated(), subject.knows, subject.control
-            )
+        if isinstance(subject, Design):
+            machine = subject.machine if subject.knows else subject.enumerated()
+            return check_machine(machine, subject.knows, subject.control)
         try:
-            return check_task(subject.task, play=not self.no_play)
+            return check_task(subject, play=not self.no_play)
         except HocketError as error:
             raise FormatError(str(error), path=self.name) from None
 
-    def suggest(self, subject: Subject) -> tuple[Assignment | None, str]:
+    def suggest(self, subject: Task | Design) -> tuple[Assignment | None, str]:
         """Look for what `hocket repair` would add, where that does not take long, or what stands in its way."""
         from hocket.machine.assignment import EFFORT_FOR_A_HINT
 
-        if not subject.is_independent and (
-            subject.is_large or len(subject.enumerated().graph.target) > LARGEST_SUGGESTION
-        ):
+        machine = subject.machine
+        is_in_parts = isinstance(machine, Composition) and machine.is_independent
+        if not is_in_parts and (is_large(machine) or len(enumerated(subject).graph.target) > LARGEST_SUGGESTION):
             return None, ""
         try:
             added, stall = find_repair(subject, effort=EFFORT_FOR_A_HINT)
@@ -171,37 +172,36 @@ class Repair(OnSubject):
         return 1 if stall else 0
 
     def write(
-        self, subject: Subject, known: Mapping[str, tuple[str, ...]], changed: Collection[str], out: Path
+        self, subject: Task | Design, known: Mapping[str, tuple[str, ...]], changed: Collection[str], out: Path
     ) -> None:
         """Write what was repaired: the user's own file with other local event sets where that can be, or a new one."""
         from hocket.machine.formats import save_design
-        from hocket.machine.formats.schema import Design
         from hocket.task.catalogue import save_task
         from hocket.task.editing import edit_knows
 
-        is_task = subject.task is not None
+        is_task = isinstance(subject, Task)
         knows = {agent: known[agent] for agent in changed} if is_task else known
         if not self.control and edit_knows(Path(self.target), out, knows, in_agents=is_task):
             return
-        if subject.task is not None:
-            save_task(subject.task.with_knows(known), out)
+        if isinstance(subject, Task):
+            save_task(subject.with_knows(known), out)
         else:
-            control = {event: tuple(agents) for event, agents in subject.control.items()}
-            save_design(Design(subject.enumerated(), known, control), out)
+            save_design(Design(subject.enumerated(), known, subject.control), out)
 
 
 def find_repair(
-    subject: Subject, costs: Costs | None = None, forbidden: Pairs = (), effort: int | None = None
+    subject: Task | Design, costs: Costs | None = None, forbidden: Pairs = (), effort: int | None = None
 ) -> tuple[Assignment, str]:
     """Find what to add; to a task, so that it passes every check. Also tells where its team stalls all the same."""
     from hocket.machine.assignment import EFFORT, repair
     from hocket.task.repair import repair_task
 
     most = EFFORT if effort is None else effort
-    if subject.task is None:
-        team = subject.machine if subject.is_independent else subject.enumerated()
-        return repair(team, subject.knows, subject.needs, costs, forbidden, most), ""
-    repaired = repair_task(subject.task, costs, forbidden, most)
+    if isinstance(subject, Design):
+        is_in_parts = isinstance(subject.machine, Composition) and subject.machine.is_independent
+        team = subject.machine if is_in_parts else subject.enumerated()
+        return repair(team, subject.knows, subject.control, costs, forbidden, most), ""
+    repaired = repair_task(subject, costs, forbidden, most)
     return repaired.added, repaired.stall
 
 
@@ -253,10 +253,10 @@ class Show(OnSubject):
     def run(self) -> int:
         subject = self.subject()
         machines = {}
-        if not subject.is_large:
-            machines["team"] = subject.enumerated()
-        if subject.task is not None:
-            machines |= subject.task.machines
+        if not is_large(subject.machine):
+            machines["team"] = enumerated(subject)
+        if isinstance(subject, Task):
+            machines |= subject.machines
         elif subject.knows:
             machines |= decompose(subject.machine, subject.knows, subject.control).machines
         if self.closed:
@@ -267,15 +267,15 @@ class Show(OnSubject):
             from hocket.draw.graphviz import draw_machines  # loads Graphviz
             from hocket.draw.task_picture import draw_task
 
-            if subject.task is None:
-                draw_machines(machines, self.out)
+            if isinstance(subject, Task):
+                draw_task(subject, self.out, machines)
             else:
-                draw_task(subject.task, self.out, machines)
+                draw_machines(machines, self.out)
             return 0
         console = make_console()
-        if subject.task is not None:
-            print_task(console, subject.task)
-            print_map(console, subject.task)
+        if isinstance(subject, Task):
+            print_task(console, subject)
+            print_map(console, subject)
         print_machines(console, machines)
         return 0
 

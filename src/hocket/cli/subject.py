@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated
 
 from rich.console import Console
 from rich.text import Text
@@ -13,41 +13,13 @@ from hocket.cli.options import MaybeText, Words, flat, items, names, option
 from hocket.documents import Document
 from hocket.errors import AssignmentError, counted
 from hocket.machine.composition import Composition
-from hocket.machine.decomposition import Control, Knows
+from hocket.machine.decomposition import enumerate_states
 from hocket.machine.formats.schema import LANGUAGES, Design, design_from
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.catalogue import load
 from hocket.task.task import Task
 
-if TYPE_CHECKING:
-    from hocket.machine.formulas.build import Reading
-
 LARGEST_COMPOSITION = 50_000  # states of a composition up to which it is enumerated to be shown or repaired
-
-
-class Subject(NamedTuple):
-    """What a command is about."""
-
-    machine: RewardMachine | Composition
-    knows: Knows
-    control: Control
-    needs: Control  # event -> who must know it: control, and in a task also gates
-    task: Task | None = None  # None: a machine without a world
-    reading: Reading | None = None  # of a sentence, where it is one
-
-    @property
-    def is_large(self) -> bool:
-        """Whether the team machine has more states than anyone would list."""
-        return isinstance(self.machine, Composition) and self.machine.most_states > LARGEST_COMPOSITION
-
-    @property
-    def is_independent(self) -> bool:
-        """Whether it is given as parts with no event in common, which are looked at one by one."""
-        return isinstance(self.machine, Composition) and self.machine.is_independent
-
-    def enumerated(self) -> RewardMachine:
-        """The team machine with all its states."""
-        return Design(self.machine, reading=self.reading).enumerated()
 
 
 @dataclass(frozen=True)
@@ -85,22 +57,31 @@ class OnSubject:
             return load(self.target)
         return design_from(given | ({"events": list(names(self.events))} if self.events else {}))
 
-    def subject(self) -> Subject:
+    def subject(self) -> Task | Design:
         """Load it; without local event sets, assume that agents know what they control."""
         given = {agent: names(text) for agent, text in items(self.knows, "--knows")}
         subject = self.load()
         if isinstance(subject, Task):
             if self.control:
                 raise AssignmentError("--control is for machines only; in a task, the conditions of events decide")
-            task = subject.with_knows(given) if given else subject
-            return Subject(task.machine, task.knows, task.control, task.needs, task)
+            return subject.with_knows(given) if given else subject
         control = {**subject.control, **{event: names(text) for event, text in items(self.control, "--control")}}
         knows = dict(subject.knows)
         if not knows:
             for event, agents in control.items():
                 for agent in agents:
                     knows[agent] = (*knows.get(agent, ()), event)
-        return Subject(subject.machine, {**knows, **given}, control, control, reading=subject.reading)
+        return subject._replace(knows={**knows, **given}, control=control)
+
+
+def is_large(machine: RewardMachine | Composition) -> bool:
+    """Say whether a machine may have more states than anyone would list."""
+    return isinstance(machine, Composition) and machine.most_states > LARGEST_COMPOSITION
+
+
+def enumerated(subject: Task | Design) -> RewardMachine:
+    """Build the team machine with all its states."""
+    return enumerate_states(subject.machine) if isinstance(subject, Task) else subject.enumerated()
 
 
 def print_task(console: Console, task: Task) -> None:
