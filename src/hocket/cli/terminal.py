@@ -52,14 +52,9 @@ def harmless(text: str) -> str:
 
 
 def print_plain(text: str) -> None:
-    """Print text as it is, never wrapped or coloured."""
-    _print(harmless(text))
-
-
-def _print(text: str) -> None:
-    """Print a text; a reader who has had enough does not end the command, whose answer is also its exit code."""
+    """Print text as it is, never wrapped or coloured; a reader who has had enough does not change the exit code."""
     try:
-        print(text, flush=True)
+        print(harmless(text), flush=True)
     except BrokenPipeError:
         drop(sys.stdout)
 
@@ -94,7 +89,7 @@ def print_line(console: Console, line: Text) -> None:
 
 def print_json(value: object, *, ok: bool = True) -> int:
     """Print a value for programs, and return the exit code of a yes or a no; what JSON has no number for is null."""
-    _print(json.dumps(_without_infinities(value), indent=2, allow_nan=False))
+    print_plain(json.dumps(_without_infinities(value), indent=2, allow_nan=False))
     return 0 if ok else 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -108,21 +109,19 @@ def excerpt_of(machine: RewardMachine, interesting: Sequence[str]) -> RewardMach
 
 def summary_of(machine: RewardMachine) -> Data:
     """Sum a machine up: how many states there are at each distance from the initial one, and how many are final."""
-    distance = np.full(len(machine.states), -1)
-    distance[machine.start] = 0
+    graph, distance = machine.graph, {machine.start: 0}
     order, via = machine.reach
     for state in order[1:].tolist():
-        distance[state] = distance[machine.graph.source[via[state]]] + 1
-    reached = distance >= 0
+        distance[state] = distance[int(graph.source[via[state]])] + 1
+    layers = Counter(distance.values())
+    final = Counter(distance[state] for state in np.flatnonzero(machine.is_final).tolist() if state in distance)
     return {
         "summary": {
             "states": len(machine.states),
-            "transitions": len(machine.graph.target),
-            "final": int(machine.is_final.sum()),
-            "layers": np.bincount(distance[reached]).tolist(),
-            "final_layers": np.bincount(
-                distance[reached & machine.is_final], minlength=int(distance.max()) + 1
-            ).tolist(),
+            "transitions": len(graph.target),
+            "final": len(machine.final),
+            "layers": [*layers.values()],
+            "final_layers": [final[layer] for layer in layers],
         }
     }
 
