@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -104,13 +105,6 @@ def _listen(port: int | None) -> socket.socket:
         raise SettingsError(f"--port must be from 0 to {LARGEST_PORT:,}, got {port}")
     wanted = [USUAL_PORT, 0] if port is None else [port]
     for number in wanted:
-        listening = socket.socket()
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind(("127.0.0.1", number))
-            listening.listen()  # whoever comes before the server is ready waits, and is not refused
-        except OSError:
-            listening.close()
-            continue
-        return listening
+        with suppress(OSError):
+            return socket.create_server(("127.0.0.1", number))  # who comes before the server is ready waits
     raise SettingsError(f"--port {wanted[0]} is taken by another program")

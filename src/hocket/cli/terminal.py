@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import signal
 import sys
@@ -89,16 +88,9 @@ def print_line(console: Console, line: Text) -> None:
 
 def print_json(value: object, *, ok: bool = True) -> int:
     """Print a value for programs, and return the exit code of a yes or a no; what JSON has no number for is null."""
-    print_plain(json.dumps(_without_infinities(value), indent=2, allow_nan=False))
+    finite = json.loads(json.dumps(value, default=dict), parse_constant=lambda _: None)
+    print_plain(json.dumps(finite, indent=2))
     return 0 if ok else 1
-
-
-def _without_infinities(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {key: _without_infinities(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_infinities(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_written(paths: Iterable[Path], *, json: bool, **about: object) -> int:

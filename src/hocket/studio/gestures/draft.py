@@ -179,13 +179,9 @@ def put(row: Row, key: str, value: object) -> None:
 
 def inline(values: Mapping[str, object]) -> InlineTable:
     """Write a small table on a line."""
-    table = tomlkit.inline_table()
-    table.update(values)
-    if values:
-        first, last = table.value.body[0], table.value.body[-1]
-        if first[0] is not None:
-            first[1].trivia.indent = " "
-        last[1].trivia.trail = " "
+    pairs = [f"{tomlkit.key(key).as_string()} = {tomlkit.item(value).as_string()}" for key, value in values.items()]
+    table = tomlkit.value(f"{{ {', '.join(pairs)} }}" if pairs else "{}")
+    assert isinstance(table, InlineTable)
     return table
 
 
