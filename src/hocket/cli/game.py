@@ -15,7 +15,6 @@ from hocket.draw.scene import Moment, listed
 from hocket.draw.task_scene import scene_of
 from hocket.draw.text import CELL, TextMap, clip
 from hocket.errors import counted
-from hocket.graphs import Flags
 from hocket.machine.completion import leavable
 from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.settling import check_labelling
@@ -78,11 +77,7 @@ class TerminalGame:
     def can_leave(self, agent: str) -> bool:
         """Say whether an agent is in a final state that it can leave again while the episode goes on."""
         machine = self.task.machines[agent]
-        return not self.episode.done and bool(self._leavable[agent][machine.states.index(self.episode.states[agent])])
-
-    @cached_property
-    def _leavable(self) -> dict[str, Flags]:
-        return {agent: leavable(machine) for agent, machine in self.task.machines.items()}
+        return not self.episode.done and bool(leavable(machine)[machine.states.index(self.episode.states[agent])])
 
     def choose(self, action: str) -> list[Text]:
         """Choose an action for the agent whose turn it is; after the last of them, the whole team makes its step."""
