@@ -18,7 +18,6 @@ import numpy as np
 from hocket.adapters.batched_tables import (
     Array,
     BatchedTables,
-    Bools,
     Device,
     Library,
     alone_lookup,
@@ -31,6 +30,7 @@ from hocket.errors import AssignmentError, SettingsError, require_known
 from hocket.machine.decomposition import Decomposition
 from hocket.task.catalogue import as_task
 from hocket.task.memory import with_team_machine
+from hocket.task.tables import Bools
 from hocket.task.task import Task
 
 DType = Any  # of whichever library
@@ -46,21 +46,12 @@ class BatchedState(NamedTuple):
 
 
 class BatchedStep(NamedTuple):
-    """What a step has led to."""
+    """What a step has led to, of a team, or of agents that train alone with their own machines."""
 
-    state: BatchedState
-    happened: Array  # [..., E] whether each event happened
-    reward: Array  # [...] what the team machine pays
-    done: Array  # [...] whether all machines are final
-
-
-class AloneStep(NamedTuple):
-    """What a step of agents that train alone has led to, each with its own machine and simulated teammates."""
-
-    state: Array  # [..., N]
-    happened: Array  # [..., N, E] whether each event happened to each agent
-    reward: Array  # [..., N] what its own machine pays
-    done: Array  # [..., N]
+    state: Any  # a `BatchedState`; of agents alone the states of their machines, [..., N]
+    happened: Array  # [..., E] whether each event happened; of agents alone [..., N, E], to each of them
+    reward: Array  # [...] what the team machine pays; of agents alone [..., N], what their own machines pay
+    done: Array  # [...] whether all machines are final; of agents alone [..., N]
 
 
 def batched(task: Task | Decomposition | str | Path, *, rounds: int | None = None) -> BatchedMachines:
@@ -183,7 +174,7 @@ class BatchedMachines:
             reward = xp.astype(done & ~was_done, dtype)
         return BatchedStep(BatchedState(now, team), happened, reward, done)
 
-    def step_alone(self, state: Array, holds: Array, ready: Array, reward_dtype: DType = None) -> AloneStep:
+    def step_alone(self, state: Array, holds: Array, ready: Array, reward_dtype: DType = None) -> BatchedStep:
         """Advance agents that train alone, from machine states [..., N].
 
         An event that teammates control, too, happens only in the first round and where `ready`, [..., N, E] or [..., N,
@@ -197,11 +188,11 @@ class BatchedMachines:
         for flags, weight in ((holds, table.weight), (ready, table.ready_weight)):
             row = row + xp.sum(xp.where(flags, weight, 0 * weight), axis=-1, dtype=xp.int32)
         after, happened, reward, done = (_rows(xp, part, row) for part in table.after)
-        return AloneStep(after, happened, xp.astype(reward, reward_dtype or _real(xp)), done)
+        return BatchedStep(after, happened, xp.astype(reward, reward_dtype or _real(xp)), done)
 
     def _settle_alone(
         self, xp: Library, constants: BatchedTables, state: Array, holds: Array, ready: Array, dtype: DType
-    ) -> AloneStep:
+    ) -> BatchedStep:
         """Compute all rounds of a step of agents that train alone."""
         now, is_free = state, holds | constants.is_told
         seen = xp.zeros((*now.shape, constants.next_state.shape[1]), dtype=xp.bool, device=compat.device(holds))
@@ -223,9 +214,9 @@ class BatchedMachines:
             again = xp.any(seen & (constants.one_state == now[..., None]), axis=-1)
             goes_on = (moved > 0) & ~again & ~_look_up(xp, constants.is_over, now)
             is_able = is_free & ~constants.waits
-        return AloneStep(now, happened, reward, _look_up(xp, constants.is_over, now))
+        return BatchedStep(now, happened, reward, _look_up(xp, constants.is_over, now))
 
-    def counterfactuals(self, holds: Array, ready: Array, reward_dtype: DType = None) -> AloneStep:
+    def counterfactuals(self, holds: Array, ready: Array, reward_dtype: DType = None) -> BatchedStep:
         """Work out what the same step of the world would have meant in every machine state: [..., U, N].
 
         `is_state` [U, N] says which of them an agent's machine has.

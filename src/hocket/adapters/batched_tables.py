@@ -13,7 +13,7 @@ from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.endless import Kinds
-from hocket.task.tables import compile_task
+from hocket.task.tables import Bools, compile_task
 from hocket.task.task import Task
 
 MOST_ROWS = 2**16  # of a table
@@ -23,7 +23,6 @@ Array = Any  # of whichever library
 Library = Any
 Device = Any
 Ints = NDArray[np.int32]
-Bools = NDArray[np.bool_]
 Source = Task | Decomposition
 Step = Callable[[Ints, Ints, Bools, Bools], tuple[NDArray[Any], ...]]  # of states, team states, holds and ready
 

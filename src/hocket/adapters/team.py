@@ -13,7 +13,7 @@ from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
-from hocket.adapters.individual import DRAWN_AHEAD, EPISODE_STEPS, Info, NumberedEpisodes, check_action
+from hocket.adapters.individual import DRAWN_AHEAD, EPISODE_STEPS, Info, Ints, NumberedEpisodes, check_action
 from hocket.adapters.observations import Memo, Observation, ObservationEncoder, tell_events
 from hocket.arguments import whole
 from hocket.draw.pixels import MODES, Frames
@@ -27,7 +27,6 @@ from hocket.task.memory import with_team_machine
 from hocket.task.tables import compile_task, draw_starts, settle
 from hocket.task.task import Task
 
-Ints = NDArray[np.int64]
 Numbers = tuple[int, ...]
 
 MOST_KEPT = 1_000_000  # numbers in the situations whose settling is remembered

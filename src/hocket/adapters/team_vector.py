@@ -9,9 +9,9 @@ import numpy as np
 from gymnasium import Space, spaces
 from numpy.typing import NDArray
 
-from hocket.adapters.individual import EPISODE_STEPS, Info
+from hocket.adapters.individual import EPISODE_STEPS, Info, Ints
 from hocket.adapters.observations import KINDS, Observation, ObservationEncoder
-from hocket.adapters.vector import Bools, CopiesEnv
+from hocket.adapters.vector import CopiesEnv
 from hocket.arguments import whole
 from hocket.errors import require_known
 from hocket.lazy import renamed_arguments
@@ -20,10 +20,8 @@ from hocket.learn.kernels.teams import Clock, Earned, begin_teams, step_teams
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS
 from hocket.task.memory import with_team_machine
-from hocket.task.tables import compile_task
+from hocket.task.tables import Bools, compile_task
 from hocket.task.task import Task
-
-Ints = NDArray[np.int64]
 
 
 @renamed_arguments(episode_steps="max_episode_steps")

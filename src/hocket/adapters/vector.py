@@ -31,9 +31,9 @@ from hocket.random import INDIVIDUAL, MASK, slip_draw, start_draw, stream_key, s
 from hocket.task.catalogue import as_task
 from hocket.task.episode import SYNC_PROBABILITY
 from hocket.task.grid import ACTIONS, slip_outcome
+from hocket.task.tables import Bools
 from hocket.task.task import Task
 
-Bools = NDArray[np.bool_]
 NOTHING = np.empty((), np.object_)  # no events
 NOTHING[()] = ()
 

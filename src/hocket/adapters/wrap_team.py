@@ -124,6 +124,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         where: Where | None = None,
     ) -> None:
         self.env, self.label, self.problems, self.rules, self._kind = env, label, problems, rules, observation
+        self.decomposition, self.machines = rules.decomposition, rules.decomposition.machines
         self._scene: Scene | None = None
         self.counterfactuals = False  # whether a step is kept for `imagine`
         self.episodes = 0  # that have begun
@@ -139,16 +140,6 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         if hasattr(env, "state_space"):
             self.state_space = env.state_space
         self._restart()
-
-    @property
-    def decomposition(self) -> Decomposition:
-        """The team machine, what each agent knows, and each agent's machine."""
-        return self.rules.decomposition
-
-    @property
-    def machines(self) -> Mapping[str, RewardMachine]:
-        """The machine of each agent of the team."""
-        return self.rules.decomposition.machines
 
     @property
     def where(self) -> Points | None:
@@ -182,15 +173,14 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
         with WorldErrors(self.env, "reset"):
             observations, given = self.env.reset(seed=seed, options=options)
-        infos = check_info(self.env, given, "in reset")  # many worlds have nothing to say here, and leave agents out
+        check_info(self.env, given, "in reset")
         self._restart()
         self.agents = list(self.env.agents)
         self.seen = {agent: copied(seen) for agent, seen in observations.items()}
+        said = {agent: given.get(agent, {}) for agent in self.agents}  # many worlds have nothing to say here
         nothing = StepEvents({}, (), (), {}, self.states)
-        informed = {}
-        for agent in self.agents:
-            info = check_info(self.env, infos.get(agent, {}), f"of agent {agent!r} in reset")
-            informed[agent] = self._inform(agent, info, nothing, 0.0)
+        infos = shares_of(self.env, said, self.agents, "info", "reset")
+        informed = {agent: self._inform(agent, info, nothing, 0.0) for agent, info in infos.items()}
         seen = shares_of(self.env, observations, self.agents, PARTS[0], "reset")
         self._check_seen(seen, "reset")
         return self._show(seen), informed

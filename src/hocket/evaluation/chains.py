@@ -21,15 +21,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from hocket.errors import SettingsError
-from hocket.evaluation.equations import MOST_ENTRIES, MOST_WORK, Elimination, Iteration, Report, find_blocks
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from hocket.evaluation.elimination import Flags, Floats, Ints
+from hocket.evaluation.equations import Elimination, Iteration, Report, find_blocks
 
 UNIT = 2.0**-53  # the largest relative error of a rounding
 SMALLEST = 2.0**-1022  # chance; below it rounding errors are no longer relative
@@ -37,6 +34,8 @@ TINIEST = 2.0**-1074  # the largest error of a product below that
 SHARP = 1e-10  # error with which iteration is as good as elimination: of a chance, or as a share of expected steps
 ENOUGH = 1e-6  # the largest error, likewise, that is accepted at all
 FEW_ROUNDS = 1_000  # of iteration, before elimination is tried
+MOST_ENTRIES = 400_000_000  # chances that elimination keeps, 8 bytes each
+MOST_WORK = 5_000_000_000_000  # multiplications, of which a core does about five in a nanosecond
 MOST_LOOKS = 20_000_000_000  # at transitions by iteration, where elimination is too much; about one a nanosecond
 SAFE = 1 + 1e-9  # covers the roundings made in working out a bound
 
@@ -105,7 +104,7 @@ def solve(chain: Chain, places: Ints | None = None, blur: float = 0.0, report: R
 
 def reach(
     chain: Chain,
-    goals: NDArray[np.bool_],
+    goals: Flags,
     places: Ints | None = None,
     blur: float = 0.0,
     report: Report = lambda _: None,
@@ -157,7 +156,7 @@ def _prune(chain: Chain, places: Ints) -> Network | None:
     return Network(matrix, np.bincount(rows), places[live])
 
 
-def _reached(edges: csr_array, root: int) -> NDArray[np.bool_]:
+def _reached(edges: csr_array, root: int) -> Flags:
     is_reached = np.zeros(edges.shape[0], np.bool_)
     is_reached[breadth_first_order(edges, root, return_predecessors=False)] = True
     return is_reached
@@ -175,7 +174,7 @@ def _solve(network: Network, blur: float, report: Report) -> Solution:
         if solution is not None and solution.is_within(SHARP):
             return solution
     elimination = Elimination(network.matrix, blocks, network.places)
-    if elimination.is_affordable:
+    if elimination.work <= MOST_WORK and elimination.entries <= MOST_ENTRIES:
         elimination.run(report)
         solution = _certify(network, elimination, blur)
         problem = "has numbers that are out of range for floats"

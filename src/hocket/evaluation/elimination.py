@@ -75,17 +75,13 @@ class Roundings:
 # The order.
 
 
-def dissect(matrix: csr_array, places: Ints) -> list[Ints]:
+def dissect(states: Ints, source: Ints, target: Ints, places: Ints) -> Iterator[Ints]:
     """Split a block of states into two, each of these likewise, and those that part them, which come after both.
 
-    `places` [states, d] are coordinates, in one of which a block is cut in the middle. Any places are right; with those
-    in which connected states are close to each other, few states part a block.
+    `source` and `target` are the places of linked states in `states`. `places` [states, d] are coordinates, in one of
+    which a block is cut in the middle. Any are right; with those in which connected states are close to each other, few
+    states part a block.
     """
-    entries = matrix.tocoo()
-    return list(_dissect(np.arange(matrix.shape[0]), entries.row, entries.col, places))
-
-
-def _dissect(states: Ints, source: Ints, target: Ints, places: Ints) -> Iterator[Ints]:
     cuts = [side for column in places.T for side in _cuts(column, source, target)] if len(states) > LEAF else []
     if not cuts:
         yield states
@@ -96,7 +92,7 @@ def _dissect(states: Ints, source: Ints, target: Ints, places: Ints) -> Iterator
         if chosen.any():
             number = np.cumsum(chosen) - 1
             inside = chosen[source] & chosen[target]
-            yield from _dissect(states[chosen], number[source[inside]], number[target[inside]], places[chosen])
+            yield from dissect(states[chosen], number[source[inside]], number[target[inside]], places[chosen])
     if (side == 0).any():
         yield states[side == 0]
 

@@ -9,14 +9,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from hocket.evaluation.elimination import (
     LEAF,
     Factor,
+    Floats,
     Front,
+    Ints,
     Roundings,
     dissect,
     eliminate,
@@ -26,15 +27,11 @@ from hocket.evaluation.elimination import (
 )
 from hocket.learn.kernels.compiler import kernel
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Report = Callable[[str], None]  # is told in words how far it has come
 
 SETTLED = 2.0**-50  # change of a value in a round, as a share of the largest value, below which it is rounding
 ROUNDS = 10  # between two reports
 PATIENCE = 0.25  # share of all rounds after which it looks whether the rest will do
-MOST_ENTRIES = 400_000_000  # chances that elimination keeps, 8 bytes each
-MOST_WORK = 5_000_000_000_000  # multiplications, of which a core does about five in a nanosecond
 
 
 class Blocks(NamedTuple):
@@ -77,7 +74,8 @@ class Elimination:
         states = self.blocks.state[self.blocks.begin[number] : self.blocks.begin[number + 1]]
         rows = self.matrix[states]
         inside = rows[:, states]
-        groups = dissect(inside, places[states])
+        links = inside.tocoo()
+        groups = list(dissect(np.arange(len(states)), links.row, links.col, places[states]))
         order = np.concatenate(groups)
         inside = inside[order][:, order].sorted_indices()
         entries = rows[order].tocoo()
@@ -89,11 +87,6 @@ class Elimination:
     def work(self) -> float:
         """Count the multiplications that it takes to take out all states."""
         return sum(front.work for block in self.large for front in block.fronts)
-
-    @property
-    def is_affordable(self) -> bool:
-        """Whether time and memory allow it."""
-        return self.work <= MOST_WORK and self.entries <= MOST_ENTRIES
 
     def run(self, report: Report) -> None:
         """Take out the states of all large blocks."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from hocket.errors import SettingsError, require_known
 from hocket.evaluation.chains import UNIT, Bounded, reach, solve
+from hocket.evaluation.elimination import Floats
 from hocket.evaluation.evaluate import team_bounds
 from hocket.evaluation.joint_chain import MOST_WATCHED, NEVER, JointChain, explore, tabulate_moves, tell_events
 from hocket.learn.catalogue import find_learner, learners_with_input
@@ -169,7 +169,7 @@ def explore_team(
     return tables, joint, (2 * exponent + 32 + len(task.agents)) * UNIT
 
 
-def _choices(policy: Policy, greedy: bool) -> tuple[NDArray[np.float64], float]:
+def _choices(policy: Policy, greedy: bool) -> tuple[Floats, float]:
     """Tabulate the chances of actions [N, S, A, U]; also return the largest exponent of a chance that matters."""
     q = np.asarray(policy.arrays["q"], np.float64)
     best = q.max(axis=2, keepdims=True)

@@ -13,19 +13,17 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from hocket.errors import SettingsError
+from hocket.evaluation.elimination import Ints
 from hocket.evaluation.exact import Progress, check_events, explore_team
-from hocket.evaluation.joint_chain import MOST_WATCHED, Ints, JointChain, TeamChain, tell_events, transition_matrix
+from hocket.evaluation.joint_chain import MOST_WATCHED, JointChain, TeamChain, tell_events, transition_matrix
 from hocket.files import write_many
 from hocket.learn.policies import Policy
 from hocket.task.catalogue import as_task
-from hocket.task.tables import Tables
+from hocket.task.tables import Bools, Tables
 from hocket.task.task import Task
-
-Bools = NDArray[np.bool_]
 
 STORM, PRISM = (".drn",), (".tra", ".lab", ".sta")
 PIECE = 10_000  # lines that are written in one go

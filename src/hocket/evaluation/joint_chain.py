@@ -12,17 +12,14 @@ from scipy.sparse import coo_array, csr_array, dia_array
 
 from hocket.errors import SettingsError
 from hocket.evaluation.chains import Chain
+from hocket.evaluation.elimination import Flags, Floats, Ints
 from hocket.learn.episodes import team_state, team_tables
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import GOLDEN
 from hocket.learn.kernels.team import DONE, TeamState, TeamTables, enter, reset_team, settle
 from hocket.task.grid import STEPS, outcome_chances
-from hocket.task.tables import Tables
+from hocket.task.tables import Shorts, Tables, Words
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Shorts = NDArray[np.int16]
-Words = NDArray[np.int32]
 EventSets = NDArray[np.uint64]  # a bit for each event that is watched
 
 MOST_STATES = 2_000_000  # joint states
@@ -95,9 +92,9 @@ class ChainBuffers(NamedTuple):
     sizes: Ints  # [3] of EXPANDED, STATES and TRANSITIONS
     cell: Words  # [states, N]
     state: Shorts  # [states, N]
-    slot: NDArray[np.int32]  # [a power of 2] joint states by a hash of what they are; -1: free
+    slot: Words  # [a power of 2] joint states by a hash of what they are; -1: free
     first: Ints  # [states + 1]
-    target: NDArray[np.int32]  # [transitions]
+    target: Words  # [transitions]
     chance: Floats  # [transitions]
     happened: EventSets  # [transitions], or [0] where no event is watched
     watched: Ints  # [W] events
@@ -315,7 +312,7 @@ class TeamChain(NamedTuple):
     joint: Ints  # [states] the joint state of each; the number after the last one is the completed task
     happened: EventSets  # [states] which of the watched events happened in the step that led there
 
-    def has_just_seen(self, bit: int) -> NDArray[np.bool_]:
+    def has_just_seen(self, bit: int) -> Flags:
         """Say of each state whether an event has happened in the step that led there."""
         return (self.happened >> np.uint64(bit) & np.uint64(1)).astype(np.bool_)
 
