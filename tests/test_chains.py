@@ -36,8 +36,8 @@ def assert_right(rows: Rows, found: Solution) -> None:
     """Hold a solution against rational arithmetic."""
     truth = solve_rationally(rows)
     assert contains(found.success, truth.success) and contains(found.failure, 1 - truth.success)
-    assert (found.success == (1, 0)) == (truth.success == 1)
-    assert (found.success == (0, 0)) == (truth.success == 0)
+    assert (found.success == Bounded(1)) == (truth.success == 1)
+    assert (found.success == Bounded(0)) == (truth.success == 0)
     assert 0 <= found.success.value <= 1 + found.success.error
     assert math.isinf(found.steps.value) == (truth.success != 1)
     if truth.steps_if_reached is None:
@@ -121,7 +121,7 @@ def test_a_long_walk_takes_the_time_that_a_hand_finds(right, left, seed):
     cells = 300
     found = solve(make_chain(walk(cells, right, left, seed)))
     truth = time_of_walk(cells, right, left)
-    assert found.success == (1, 0)
+    assert found.success == Bounded(1)
     assert contains(found.steps, truth)
     assert found.steps.error <= 1e-8 * found.steps.value
 
@@ -140,7 +140,7 @@ def test_two_rooms_with_a_door_that_hardly_opens(leaf, power):
 def test_a_chance_of_failure_far_below_one_keeps_its_digits():
     rows = [{0: 0.5, 1: 1e-40, GOAL: 0.25}, {1: 1.0}]
     found = solve(make_chain(rows))
-    assert found.success.value == 1 and found.success != (1, 0)
+    assert found.success.value == 1 and found.success != Bounded(1)
     assert found.failure.value == pytest.approx(4e-40, rel=1e-12)
     assert found.failure.error < 1e-52
     assert math.isinf(found.steps.value)

@@ -58,8 +58,9 @@ class Chain(NamedTuple):
         return len(self.first) - 1
 
 
-class Bounded(NamedTuple):
-    """A number, and how far it may be off."""
+@dataclass(frozen=True)
+class Bounded:
+    """A probability or a mean, and how far it may be off: a bound that is proved."""
 
     value: float
     error: float = 0.0

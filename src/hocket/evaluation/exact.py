@@ -26,14 +26,6 @@ Progress = Callable[[str], None]  # is told in words what is being done
 
 
 @dataclass(frozen=True)
-class ExactProbability:
-    """A probability or a mean, with a bound on its error that is proved."""
-
-    value: float
-    error: float
-
-
-@dataclass(frozen=True)
 class Exact:
     """The solution of a team's Markov chain, each number with a bound on its error that is proved."""
 
@@ -46,9 +38,9 @@ class Exact:
     mean_steps_error: float
     mean_steps_if_done: float  # of the episodes that are completed; not a number if none is
     mean_steps_if_done_error: float
-    agents: Mapping[str, ExactProbability] = field(kw_only=True)  # V_i: that the agent's machine is completed at all
-    events: Mapping[str, ExactProbability] = field(kw_only=True)  # that it ever happens, if it was asked for
-    returns: Mapping[str, ExactProbability] = field(kw_only=True)  # V_i where a task has rewards: of an episode
+    agents: Mapping[str, Bounded] = field(kw_only=True)  # V_i: that the agent's machine is completed at all
+    events: Mapping[str, Bounded] = field(kw_only=True)  # that it ever happens, if it was asked for
+    returns: Mapping[str, Bounded] = field(kw_only=True)  # V_i where a task has rewards: of an episode
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -56,10 +48,10 @@ class Exact:
         return team_bounds([agent.value for agent in self.agents.values()])
 
     @property
-    def team_return(self) -> ExactProbability:
+    def team_return(self) -> Bounded:
         """V where a task has rewards: the team's mean return of an episode, the sum of its agents' V_i."""
         values = self.returns.values()
-        return ExactProbability(math.fsum(one.value for one in values), math.fsum(one.error for one in values))
+        return Bounded(math.fsum(one.value for one in values), math.fsum(one.error for one in values))
 
 
 def has_exact_value(learner: str) -> bool:
@@ -96,23 +88,23 @@ def evaluate_exact(
     numbers = (solution.success, solution.failure, *steps)
 
     def reach_completion(agent: int) -> Bounded:
-        if solution.success == (1.0, 0.0):
+        if solution.success == Bounded(1.0):
             return solution.success  # no agent can miss what the team surely completes
         goals = np.append(tables.is_final[agent, joint.state[:, agent]], True)
         return reach(joint.chain, goals, places, blur, tell)
 
-    agents = {name: ExactProbability(*reach_completion(agent)) for agent, name in enumerate(task.agents)}
+    agents = {name: reach_completion(agent) for agent, name in enumerate(task.agents)}
     happening = {}
     if names:
         team = tell_events(joint)
         where = np.concatenate([places, np.zeros((1, places.shape[1]), places.dtype)])[team.joint]
         for bit, name in enumerate(names):
             goals = np.append(team.has_just_seen(bit), False)
-            happening[name] = ExactProbability(*reach(team.chain, goals, where, blur, tell))
-    parts = (part for number in numbers for part in number)
+            happening[name] = reach(team.chain, goals, where, blur, tell)
+    parts = (part for number in numbers for part in (number.value, number.error))
     horizon = int(policy.settings["max_episode_steps"]) if tables.has_rewards else 0
     earned = zip(task.agents, *expected_returns(joint, horizon, blur), strict=True) if horizon else ()
-    returns = {name: ExactProbability(*mean) for name, *mean in earned}
+    returns = {name: Bounded(*mean) for name, *mean in earned}
     return Exact(joint.chain.states, *parts, agents=agents, events=happening, returns=returns)
 
 
