@@ -8,7 +8,7 @@ states of the largest machine, E events.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,14 +102,8 @@ class BatchedMachines:
         """The machines as arrays of numpy."""
         plain, (xp, _) = tabulate(self.source, self.events, self.once), _library(None)
         sizes, controls = [len(states) for states in self.states.values()], plain.is_known & ~plain.is_told
-
-        def step(agents: Array, team: Array, holds: Array, _: Array) -> tuple[Array, ...]:
-            (after, team), *rest = self._settle(xp, plain, BatchedState(agents, team), holds, np.float64)
-            return after, team, *rest
-
-        def alone(agents: Array, _: Array, holds: Array, ready: Array) -> tuple[Array, ...]:
-            return self._settle_alone(xp, plain, agents, holds, ready, np.float64)
-
+        step = partial(self._settle, xp, plain, dtype=np.float64)
+        alone = partial(self._settle_alone, xp, plain, dtype=np.float64)
         return plain._replace(
             team_lookup=team_lookup(sizes, len(plain.team_next), controls, step),
             alone_lookup=alone_lookup(max(sizes), controls, plain.waits, alone),
@@ -147,7 +141,7 @@ class BatchedMachines:
         return BatchedStep(BatchedState(agents, team), happened, xp.astype(reward, dtype), done)
 
     def _settle(
-        self, xp: Library, constants: BatchedTables, state: BatchedState, holds: Array, dtype: DType
+        self, xp: Library, constants: BatchedTables, state: tuple[Array, Array], holds: Array, dtype: DType
     ) -> BatchedStep:
         """Compute all rounds of a step."""
         now, team = state

@@ -24,7 +24,7 @@ Library = Any
 Device = Any
 Ints = NDArray[np.int32]
 Source = Task | Decomposition
-Step = Callable[[Ints, Ints, Bools, Bools], tuple[NDArray[Any], ...]]  # of states, team states, holds and ready
+Step = Callable[..., tuple[Any, ...]]  # of states and whether conditions hold; of agents alone who is ready, too
 
 
 class Lookup(NamedTuple):
@@ -155,9 +155,9 @@ def team_lookup(sizes: Sequence[int], team_states: int, controls: Bools, step: S
     row, weight = np.arange(np.prod(sizes, dtype=np.int64) << bits), _weights(controls.ravel()).reshape(controls.shape)
     *states, team = (part.astype(np.int32) for part in np.unravel_index(row >> bits, sizes))
     holds = (row[:, None, None] & weight) > 0
-    after = step(np.stack(states, axis=-1), team, holds, holds)
+    state, *rest = step((np.stack(states, axis=-1), team), holds)
     strides = np.cumprod([1, *sizes[:0:-1]])[::-1].astype(np.int32) << bits
-    return Lookup(strides[-1], strides[:-1], weight, weight, after)
+    return Lookup(strides[-1], strides[:-1], weight, weight, (*state, *rest))
 
 
 def alone_lookup(size: int, controls: Bools, waits: Bools, step: Step) -> Lookup | None:
@@ -173,7 +173,7 @@ def alone_lookup(size: int, controls: Bools, waits: Bools, step: Step) -> Lookup
         row = np.arange(size << shift)
         states = np.repeat((row >> shift).astype(np.int32)[:, None], len(bits), axis=1)
         holds, ready = ((row[:, None, None] & each) > 0 for each in (weight, ready_weight))
-        parts.append([part[:, agent] for part in step(states, np.zeros_like(row), holds, ready)])
+        parts.append([part[:, agent] for part in step(states, holds, ready)])
     base, stride = (np.cumsum(rows) - rows).astype(np.int32), (1 << bits).astype(np.int32)
     return Lookup(base, stride, weight, ready_weight, tuple(map(np.concatenate, zip(*parts, strict=True))))
 

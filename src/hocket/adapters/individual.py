@@ -218,7 +218,6 @@ def individual_model(
     require_known(agent, task.agents, "agent", partial(TaskError, key="agents"))
     if not 0 < sync_probability <= 1:
         raise SettingsError(f"sync_probability must lie above 0 and be at most 1, got {sync_probability!r}")
-    check_shaping(shaping)
     if not task.is_single_agent and not task.decomposition.ok:
         command = f"hocket repair {shlex.quote(task.source or task.name)}"
         raise TaskError(f"{task.name} is not decomposable; run `{command}`, or use team_env", key="machine")
@@ -290,6 +289,8 @@ def potentials(machine: RewardMachine, shaping: float | None, ends: Bools | None
     >>> potentials(steps, 0.9).tolist()
     [0.9, 1.0, 0.0]
     """
+    if shaping is not None and not 0 < shaping < 1:
+        raise SettingsError(f"shaping takes the learner's discount, between 0 and 1, got {shaping!r}")
     graph, worth = machine.graph, np.zeros(len(machine.states))
     while shaping is not None:
         better = np.zeros(len(worth))  # nobody is made to choose an event
@@ -302,13 +303,6 @@ def potentials(machine: RewardMachine, shaping: float | None, ends: Bools | None
 
 
 # Checks.
-
-
-def check_shaping(shaping: float | None) -> float | None:
-    """Require a discount, or none."""
-    if shaping is not None and not 0 < shaping < 1:
-        raise SettingsError(f"shaping takes the learner's discount, between 0 and 1, got {shaping!r}")
-    return shaping
 
 
 def check_seed(seed: object) -> int:

@@ -21,7 +21,7 @@ from hocket.adapters.events import (
     check_seen,
     read_events,
 )
-from hocket.adapters.individual import NumberedEpisodes, check_shaping, potentials
+from hocket.adapters.individual import NumberedEpisodes, potentials
 from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder, copied, tell_events
 from hocket.errors import SettingsError, shown
 from hocket.machine.names import Names
@@ -82,7 +82,7 @@ class IndividualView(NumberedEpisodes, EnvWrapper, gymnasium.Env[Any, Any]):
         self.time, self.state, self._is_over = 0, machine.initial, True
         self._memory: dict[str, Any] = {}
         self.seen: Observation = None  # of the world, after the last step
-        self.shaping, self.counterfactuals = check_shaping(shaping), counterfactuals
+        self.shaping, self.counterfactuals = shaping, counterfactuals
         self._worth = dict(zip(machine.states, potentials(machine, shaping).tolist(), strict=True))
         self._limits = {pair: threshold(self.chances.get(pair[1], 1.0)) for pair in machine.transitions}
         self._named = Names()  # by the label of the last step
