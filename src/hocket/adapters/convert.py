@@ -16,7 +16,7 @@ from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import aec_to_parallel
 
-from hocket.adapters.events import PARTS, RawStep, WorldErrors, check_info, shares_of
+from hocket.adapters.events import PARTS, WorldErrors, check_info, shares_of
 from hocket.adapters.observations import copied
 from hocket.errors import SettingsError
 
@@ -305,7 +305,8 @@ class IndividualWorld(EnvWrapper, gymnasium.Env[Any, Any]):
         self.render_mode = getattr(env, "render_mode", None)
         self.observation_space = env.observation_space(self.agent)
         self.action_space = env.action_space(self.agent)
-        self.last: dict[str, Any] = {}  # what the last step was for all, by the fields of a `RawStep`
+        self.seen: dict[str, Any] = {}  # by all, after the last step
+        self.last: tuple[Any, ...] = ()  # what that step was for all, as in a `RawStep`
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
@@ -313,7 +314,7 @@ class IndividualWorld(EnvWrapper, gymnasium.Env[Any, Any]):
         with WorldErrors(self.env, "reset"):
             observations, infos = self.env.reset(seed=seed, options=options)
         observation = shares_of(self.env, observations, [self.agent], PARTS[0], "reset")[self.agent]
-        self.last = {"observations": {name: copied(seen) for name, seen in observations.items()}}
+        self.seen = {name: copied(seen) for name, seen in observations.items()}
         for place, other in enumerate(self.env.possible_agents if seed is not None else ()):
             if other != self.agent:
                 self.env.action_space(other).seed(seed + place)  # type: ignore[operator]
@@ -330,9 +331,8 @@ class IndividualWorld(EnvWrapper, gymnasium.Env[Any, Any]):
             shares_of(self.env, part, [self.agent], what, when)[self.agent]
             for what, part in zip(PARTS, parts, strict=True)
         )
-        seen = {name: copied(each) for name, each in observations.items()}
-        shown = (self.last["observations"], actions, seen, *parts[1:])
-        self.last = dict(zip(RawStep._fields[1:], shown, strict=False))
+        previous, self.seen = self.seen, {name: copied(each) for name, each in observations.items()}
+        self.last = (previous, actions, self.seen, *parts[1:])
         return observation, float(reward), over, cut, info
 
 

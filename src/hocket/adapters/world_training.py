@@ -256,8 +256,7 @@ def view_alone(team: WrappedTeam, agent: str) -> IndividualView:
 
     def label(step: IndividualStep) -> Proposed:
         states = {**initial, agent: step.state}
-        shown = {"states": states, "team_state": None, "memory": step.memory, "env": given}
-        answer = team.label(RawStep(step.time, **world.last, **shown))
+        answer = team.label(RawStep._make((step.time, *world.last, states, None, step.memory, given)))
         if not isinstance(answer, Mapping):
             raise SettingsError(f"labels must say what each agent proposes, not what happens to all: {NEEDS_VIEWS}")
         return answer.get(agent)
