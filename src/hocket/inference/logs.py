@@ -110,14 +110,7 @@ def make_log(episodes: Iterable[Sequence[Attempt | tuple[str, bool] | tuple[str,
 # Reading: files are untrusted, and errors name the file, the line and the column.
 
 
-class Row(NamedTuple):
-    """A line of a log."""
-
-    episode: str
-    event: str
-    accepted: object
-    done: object
-    line: int
+Row = tuple[int, Mapping[str, object]]  # a line, or of an XES log a trace, and what it says by column
 
 
 def read_log(path: str | Path, observed: Observed | None = None, outcome: str | None = None) -> Log:
@@ -159,19 +152,20 @@ def _as_log(rows: Iterable[Row], observed: Observed, has_accepted: bool) -> Log:
     episodes: dict[str, list[Attempt]] = {}
     checked: set[str] = set()
     is_effective, knows_accepted = observed == "effective", observed != "reward" and has_accepted
-    for row in rows:
-        if row.event not in checked:
-            with located(f"line {row.line}, column event"):
-                checked.add(check_name(row.event, "an event"))
-        accepted = _flag(row.line, "accepted", row.accepted) if knows_accepted else True
-        done = _flag(row.line, "done", row.done)
-        attempts = episodes.setdefault(row.episode, [])
+    for line, row in rows:
+        episode, event = str(row["episode"]), sys.intern(str(row["event"]))
+        if event not in checked:
+            with located(f"line {line}, column event"):
+                checked.add(check_name(event, "an event"))
+        accepted = _flag(line, "accepted", row.get("accepted")) if knows_accepted else True
+        done = _flag(line, "done", row.get("done"))
+        attempts = episodes.setdefault(episode, [])
         if attempts and attempts[-1].done:
-            raise _error(row.line, "done", f"episode {row.episode} goes on after it was done")
+            raise _error(line, "done", f"episode {episode} goes on after it was done")
         if done and not accepted:
-            raise _error(row.line, "done", f"a refused event cannot complete the task, got {row.event}")
+            raise _error(line, "done", f"a refused event cannot complete the task, got {event}")
         if accepted or not is_effective:
-            attempts.append(Attempt(row.event, accepted, done))
+            attempts.append(Attempt(event, accepted, done))
     if not any(episodes.values()):
         raise FormatError("has no events")
     return Log(tuple(Episode(name, tuple(attempts)) for name, attempts in episodes.items()), observed)
@@ -208,8 +202,7 @@ def _read_csv(text: io.TextIOWrapper) -> tuple[Iterator[Row], bool]:
     every = lines()
     header = [name.strip() for name in next(every, [])]
     _require(1, header)
-    episode, event = header.index("episode"), header.index("event")
-    accepted, done = (header.index(name) if name in header else None for name in ("accepted", "done"))
+    columns = {name: header.index(name) for name in ("episode", "event", "accepted", "done") if name in header}
 
     def rows() -> Iterator[Row]:
         for cells in every:
@@ -218,15 +211,9 @@ def _read_csv(text: io.TextIOWrapper) -> tuple[Iterator[Row], bool]:
             if len(cells) != len(header):
                 rule = f"has {len(cells)} fields where the header has {len(header)}"
                 raise FormatError(rule, where=f"line {reader.line_num}")
-            yield Row(
-                sys.intern(cells[episode]),
-                sys.intern(cells[event]),
-                None if accepted is None else cells[accepted],
-                None if done is None else cells[done],
-                reader.line_num,
-            )
+            yield reader.line_num, {name: cells[place] for name, place in columns.items()}
 
-    return rows(), accepted is not None
+    return rows(), "accepted" in columns
 
 
 def _read_json_lines(text: io.TextIOWrapper) -> tuple[list[Row], bool]:
@@ -234,7 +221,6 @@ def _read_json_lines(text: io.TextIOWrapper) -> tuple[list[Row], bool]:
         documents = [(number, json.loads(line)) for number, line in enumerate(text, start=1) if line.strip()]
     except (ValueError, RecursionError) as error:
         raise FormatError(f"is not one JSON object a line: {error}") from None
-    rows = []
     for number, row in documents:
         if not isinstance(row, dict):
             raise FormatError("must be a JSON object", where=f"line {number}")
@@ -243,8 +229,7 @@ def _read_json_lines(text: io.TextIOWrapper) -> tuple[list[Row], bool]:
             raise _error(number, "event", f"must be a text, got {shown(row['event'])}")
         if ("accepted" in row) != ("accepted" in documents[0][1]):
             raise _error(number, "accepted", "must be in all lines or in none")
-        rows.append(Row(str(row["episode"]), row["event"], row.get("accepted"), row.get("done"), number))
-    return rows, not documents or "accepted" in documents[0][1]
+    return documents, not documents or "accepted" in documents[0][1]
 
 
 def _read_xes(text: io.TextIOWrapper, outcome: str | None) -> tuple[list[Row], bool]:
@@ -280,7 +265,7 @@ def _read_xes(text: io.TextIOWrapper, outcome: str | None) -> tuple[list[Row], b
                     raise FormatError(f"needs the attribute {EVENT_NAME}", where=f"trace {episode}, event {position}")
                 done = is_outcome(event) or (position == len(events) and is_outcome(trace))
                 accepted_in.add("accepted" in event)
-                rows.append(Row(episode, event[EVENT_NAME], event.get("accepted"), done, number))
+                rows.append((number, {**event, "episode": episode, "event": event[EVENT_NAME], "done": done}))
             element.clear()
     except (ParseError, UnicodeDecodeError) as error:
         raise FormatError(f"is no XES file: {error}") from None
