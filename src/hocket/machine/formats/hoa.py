@@ -8,19 +8,19 @@ from then on, whatever happens. Spot's proposition `alive` is no event: it is tr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from hocket.errors import FormatError
 from hocket.graphs import components, distances_from
 from hocket.hitting_set import elements_of
-from hocket.machine.formats.hoa_syntax import END_MARK, MOST_PROPOSITIONS, HoaAutomaton, HoaParser
+from hocket.machine.formats.hoa_syntax import END_MARK, MOST_PROPOSITIONS, HoaParser, HoaState, Letters
 from hocket.machine.names import make_distinct, quote
 from hocket.machine.reward_machine import RewardMachine
 
 
 def read(content: str) -> RewardMachine:
     """Read a machine."""
-    return HoaReading(HoaParser(content).automaton()).machine()
+    return HoaReading(*HoaParser(content).automaton()).machine()
 
 
 def write(machine: RewardMachine) -> str:
@@ -69,10 +69,8 @@ VIOLATED = "violated"  # the name of the dead end for events that have no edge
 class HoaReading:
     """The meaning of an automaton for traces of single events."""
 
-    def __init__(self, automaton: HoaAutomaton) -> None:
-        self.automaton = automaton
-        self.letters = automaton.letters
-        self.rows = automaton.states
+    def __init__(self, letters: Letters, start: int, rows: Sequence[HoaState]) -> None:
+        self.letters, self.start, self.rows = letters, start, rows
         self.sources: list[list[int]] = [[] for _ in self.rows]  # along events and silence
         for source, row in enumerate(self.rows):
             for target in row.targets:
@@ -128,7 +126,7 @@ class HoaReading:
         Waiting tells: a silent step is accepted or not. Where none is allowed, all events that lead there must be.
         """
         events, silence = self.letters.events, self.letters.silence
-        by_mark, otherwise = set(), {self.automaton.start}
+        by_mark, otherwise = set(), {self.start}
         for row in self.rows:
             for target, letters in row.targets.items():
                 if letters & events & row.marked:
@@ -159,9 +157,9 @@ class HoaReading:
             moves = {} if state in self.final else self.rows[state].targets
             return (target for target, letters in moves.items() if letters & self.letters.events)
 
-        led_to = distances_from([self.automaton.start], lambda state: self.rows[state].targets)
+        led_to = distances_from([self.start], lambda state: self.rows[state].targets)
         never = (state for state in range(len(self.rows)) if state not in led_to)
-        return {*distances_from([self.automaton.start, *never], after)}
+        return {*distances_from([self.start, *never], after)}
 
     def check(self, state: int) -> None:
         """Refuse what is accepted for a while, and to count steps: a machine moves on events until its task is done."""
@@ -185,7 +183,7 @@ class HoaReading:
         triples = self.transitions(name, violated)
         is_violated = any(target == violated for _, _, target in triples)
         return RewardMachine(
-            initial=name[self.automaton.start],
+            initial=name[self.start],
             transitions=triples,
             final=[name[state] for state in kept if state in self.final],
             events=[event for j, event in enumerate(self.letters.propositions) if j != self.letters.alive],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import cast
 
 from hocket.errors import FormatError, printable
 from hocket.machine.names import unquote
@@ -82,14 +82,6 @@ class HoaState:
     def step(self, letter: int) -> int | None:
         """Follow a letter, if it has an edge."""
         return next((target for target, letters in self.targets.items() if letters & letter), None)
-
-
-class HoaAutomaton(NamedTuple):
-    """A parsed file."""
-
-    letters: Letters
-    start: int
-    states: list[HoaState]
 
 
 NO_LETTERS = Letters(())
@@ -166,8 +158,8 @@ class HoaParser:
         self.advance()
         return string
 
-    def automaton(self) -> HoaAutomaton:
-        """Parse the file."""
+    def automaton(self) -> tuple[Letters, int, list[HoaState]]:
+        """Parse the file: the letters, the initial state, and all states."""
         self.header()
         self.require("--BODY--")
         states = self.body()
@@ -184,7 +176,7 @@ class HoaParser:
             raise FormatError(f"must have as many states as 'States:' says, {self.size:,}, got {len(states):,}")
         if max(states) >= len(states):
             raise FormatError(f"states must be numbered from 0 to {len(states) - 1:,}, got {max(states):,}")
-        return HoaAutomaton(self.letters, self.start, [states[n] for n in range(len(states))])
+        return self.letters, self.start, [states[number] for number in range(len(states))]
 
     # The header.
 

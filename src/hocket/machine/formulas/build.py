@@ -209,49 +209,33 @@ def _side_by_side(reading: Reading, limits: Limits) -> RewardMachine:
             f"{limits.states:,} (most_states); its {len(reading.groups):,} parts are independent: try parts=True"
         )
     limits.check(_quoted(conjuncts), count, len(reading.events))
-    digits = [_Digits.of(group) for group in reading.groups]
-    ends_badly = any(group.dead for group in digits)
+    alive = [np.flatnonzero(~group.automaton.hopeless) for group in reading.groups]  # the state of each digit
+    ends_badly = any(len(states) < group.automaton.states for states, group in zip(alive, reading.groups, strict=True))
     target = np.repeat(np.arange(count + ends_badly, dtype=np.int32)[:, None], len(reading.events), axis=1)
     codes = np.arange(count, dtype=np.int32)
     final, place = 0, 1
-    for group in digits:
-        digit = codes // place % group.size
-        for event, following in group.moves.items():
-            end = codes + ((following - np.arange(group.size)) * place).astype(np.int32)[digit]
-            target[:count, event] = np.where(following[digit] < 0, count, end) if group.dead else end
-        final, place = final + group.final * place, place * group.size
+    for states, (_, automaton) in zip(alive, reading.groups, strict=True):
+        size = len(states)
+        digit_of = np.full(automaton.states, -1, np.int32)
+        digit_of[states] = np.arange(size, dtype=np.int32)
+        digit = codes // place % size
+        for event in automaton.relevant():
+            following = digit_of[automaton.move[states, automaton.column(event)]]
+            end = codes + ((following - np.arange(size)) * place).astype(np.int32)[digit]
+            target[:count, event] = np.where(following[digit] < 0, count, end) if size < automaton.states else end
+        final += int(digit_of[automaton.accepts.argmax()]) * place
+        place *= size
     accepts = np.zeros(len(target), np.bool_)
     accepts[final] = True
     no_dead_ends = {} if ends_badly else reading.parts(limits).parts
     meaning = FormulaMeaning(reading.events, conjuncts, reading.notes, no_dead_ends)
     reached = [states_of_conjuncts(*group) for group in reading.groups]
 
-    def states(code: int) -> list[int]:
+    def states_at(code: int) -> list[int]:
         joint: list[int] = []
-        for group, conjunct_states in zip(digits, reached, strict=True):
-            code, digit = divmod(code, group.size)
-            joint += conjunct_states[group.state[digit]]
+        for states, conjunct_states in zip(alive, reached, strict=True):
+            code, digit = divmod(code, len(states))
+            joint += conjunct_states[states[digit]]
         return joint
 
-    return _from_table(target, accepts, range(len(reading.events)), meaning, states)
-
-
-class _Digits(NamedTuple):
-    """A group's states from which it can still come to hold, as the digits 0 .. size - 1."""
-
-    size: int
-    final: int
-    dead: bool  # whether the group has a dead end beside them
-    state: list[int]  # [size] the state of each digit
-    moves: dict[int, Ints]  # event -> [size] the next digit, -1 for the dead end
-
-    @classmethod
-    def of(cls, group: ConjunctGroup) -> _Digits:
-        automaton = group.automaton
-        hopeless = automaton.hopeless
-        state = np.flatnonzero(~hopeless)
-        digit = np.full(automaton.states, -1, np.int32)
-        digit[state] = np.arange(len(state), dtype=np.int32)
-        moves = {event: digit[automaton.move[state, automaton.column(event)]] for event in automaton.relevant()}
-        final = int(digit[np.flatnonzero(automaton.accepts)[0]])
-        return cls(len(state), final, bool(hopeless.any()), state.tolist(), moves)
+    return _from_table(target, accepts, range(len(reading.events)), meaning, states_at)
