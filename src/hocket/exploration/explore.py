@@ -38,7 +38,6 @@ class HiddenTask:
 
     def __init__(self, task: Task, seed: int) -> None:
         self._task, self._seed = task, seed
-        self.knows = {agent: tuple(known) for agent, known in task.knows.items()}
         self.steps = self.episodes = 0
         self.reset()
 
@@ -152,7 +151,7 @@ class Explorer:
     def __init__(self, task: Task, demonstrations: Log | None, seed: int) -> None:
         self.task, self.hidden = task, HiddenTask(task, seed)
         self.trackers = trackers_of(task)
-        self.inquiry = Inquiry(self.hidden.knows, demonstrations, seed, self.trackers)
+        self.inquiry = Inquiry(self.task.knows, demonstrations, seed, self.trackers)
         self.assumed: set[tuple[str, int]] | None = set()  # (episode, position) of refusals; None: none are assumed
         self.derailed: Counter[tuple[str, tuple[int, ...], tuple[int, ...]]] = Counter()  # by situation
         self.history: list[tuple[int, int]] = []
@@ -210,7 +209,7 @@ class Explorer:
             for name, rows in self.inquiry.log.episodes
         )
         log = Log(tuple(episode for episode in seen if episode.attempts))
-        self.inquiry = Inquiry(self.hidden.knows, log, self.hidden.episodes, self.trackers)
+        self.inquiry = Inquiry(self.task.knows, log, self.hidden.episodes, self.trackers)
         self.assumed = None
 
     def situation(self, event: str) -> tuple[str, tuple[int, ...], tuple[int, ...]]:

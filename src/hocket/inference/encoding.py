@@ -125,12 +125,7 @@ class UnknownMachine:
 
     def decode(self, true: set[int]) -> LocalMachine:
         """Read the machine off a solution."""
-        moves = {
-            key: state
-            for key, targets in self.moves.items()
-            for state, variable in enumerate(targets)
-            if variable in true
-        }
+        moves = {key: state_of(targets, true) for key, targets in self.moves.items() if not true.isdisjoint(targets)}
         reached = {0}
         while more := {end for (state, _), end in moves.items() if state in reached} - reached:
             reached |= more

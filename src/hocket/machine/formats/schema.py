@@ -135,10 +135,7 @@ def machine_from(table: Document, at: str = "", files: Files | None = None) -> R
         raise FormatError("is missing; it maps each state to its events and where they lead", where=f"{at}transitions")
     if "final" not in table and "rewards" not in table:
         raise FormatError("is missing; it lists the final states", where=f"{at}final")
-    rows = {
-        state: as_table(row, f"{at}transitions.{state}")
-        for state, row in as_table(table["transitions"], f"{at}transitions").items()
-    }
+    rows = _rows(table["transitions"], f"{at}transitions")
     lists = {key: as_texts(table[key], f"{at}{key}") for key in ("final", "events", "states") if key in table}
     types = set(map(type, chain.from_iterable(row.values() for row in rows.values())))
     if "rewards" not in table and types <= {str}:  # as in most files, large ones above all
@@ -158,8 +155,8 @@ def machine_from(table: Document, at: str = "", files: Files | None = None) -> R
         if "rewards" not in table
         else {
             (state, event): as_number(reward, f"{at}rewards.{state}.{event}")
-            for state, row in as_table(table["rewards"], f"{at}rewards").items()
-            for event, reward in as_table(row, f"{at}rewards.{state}").items()
+            for state, row in _rows(table["rewards"], f"{at}rewards").items()
+            for event, reward in row.items()
         }
     )
     transitions = {key: target for key, target in moves.items() if isinstance(target, str)}
@@ -184,9 +181,7 @@ def machine_from(table: Document, at: str = "", files: Files | None = None) -> R
 
 def _made_of_parts(table: Document, at: str, files: Files) -> RewardMachine:
     """Build a machine that calls others, or that is made of parts."""
-    rows = {
-        name: as_table(row, f"{at}calls.{name}") for name, row in as_table(table.pop("calls", {}), f"{at}calls").items()
-    }
+    rows = _rows(table.pop("calls", {}), f"{at}calls")
     calls = _Calls(rows, f"{at}calls.", files)
     if part := {*PARTS} & {*table}:
         check_keys(table, (*part,), at, f"with {min(part)}, only calls may be given; ")
@@ -257,6 +252,11 @@ class _Calls:
 
     def _labelled(self, name: str) -> Labelled:
         return Labelled(name, self.machine(name) if name in self.rows else name)
+
+
+def _rows(value: object, where: str) -> dict[str, Document]:
+    """Require a table of tables."""
+    return {name: as_table(row, f"{where}.{name}") for name, row in as_table(value, where).items()}
 
 
 def _target(state: str, value: object, where: str) -> str | Counted:

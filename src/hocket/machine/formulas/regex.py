@@ -37,9 +37,9 @@ EXPECTED = "expected an event, '.', '!' or '('"
 class Expression(NamedTuple):
     """An expression; `parts` are the numbers of smaller ones."""
 
-    op: str  # event, any, seq, or, and, not, repeat
+    op: str  # event, seq, or, and, not, repeat
     parts: tuple[int, ...] = ()
-    event: int = -1
+    event: int = -1  # or ANY
     least: int = 0
     most: int | None = None
 
@@ -79,12 +79,12 @@ class Regex:
     def _take(self, token: Token) -> None:
         frame = self._frames[-1]
         if token.kind in OPERANDS:
-            event = -1
+            event = ANY
             if token.kind != "any":
                 event = self.formulas.event[self.formulas.name(unquoted(token.text))]
                 if not unquoted(token.text).strip() or not token.text.isprintable():
                     raise token.error("the name of an event must be text that can be read", got=False)
-            self._add(self._node("any" if token.kind == "any" else "event", event=event))
+            self._add(self._node("event", event=event))
         elif token.kind == "open":
             self._frames.append(_Frame(token, begin=token.place + 1))
         elif token.kind == "not":
@@ -196,10 +196,9 @@ class _Places:
         node = self.regex.nodes[number]
         if number in self.made:
             self.embed(self.made[number], begin, end)
-        elif node.op in ("event", "any"):
-            event = ANY if node.op == "any" else node.event
-            self.known.add(event)
-            self.steps[begin].setdefault(event, []).append(end)
+        elif node.op == "event":
+            self.known.add(node.event)
+            self.steps[begin].setdefault(node.event, []).append(end)
         elif node.op == "or":
             return [(part, begin, end) for part in node.parts]
         elif node.op == "seq":
