@@ -205,10 +205,9 @@ def distinct(names: Iterable[str]) -> Iterator[str]:
     times: dict[str, int] = {}
     taken: set[str] = set()
     for name in names:
-        times[name] = times.get(name, 0) + 1
-        unique = name if times[name] == 1 else f"{name} #{times[name]}"
+        unique = name
         while unique in taken:
-            times[name] += 1
+            times[name] = times.get(name, 1) + 1
             unique = f"{name} #{times[name]}"
         taken.add(unique)
         yield unique
