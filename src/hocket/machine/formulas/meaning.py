@@ -154,19 +154,21 @@ class FormulaMeaning:
         return "All conjuncts hold."
 
     @cached_property
-    def _left(self) -> dict[tuple[int, int], str]:
-        return {}  # conjunct, its state -> what is left to do there
+    def _labels(self) -> dict[tuple[int, int], tuple[bool, str]]:
+        return {}  # conjunct, its state -> whether it is open there, and what is left to do
 
     def name(self, states: Sequence[int]) -> str:
         """Say shortly what is left to do where the conjuncts are in these states."""
-        open_ones, kept = list[str](), list[str]()
-        for index, (conjunct, state) in enumerate(zip(self.conjuncts, states, strict=True)):
-            if (index, state) not in self._left:
-                self._left[index, state] = conjunct.left(state, self.events)
-            (kept if conjunct.automaton.accepts[state] else open_ones).append(self._left[index, state])
+        labels = self._labels
+        for index, state in enumerate(states):
+            if (index, state) not in labels:
+                conjunct = self.conjuncts[index]
+                labels[index, state] = not conjunct.automaton.accepts[state], conjunct.left(state, self.events)
+        here = [labels[key] for key in enumerate(states)]
+        open_ones = [text for is_open, text in here if is_open]
         if len(open_ones) > MOST_NAMED:
             return f"{len(open_ones)} left"
-        kept = [text for text in kept if text]
+        kept = [text for is_open, text in here if text and not is_open]
         for texts in ([*open_ones, *kept], open_ones):
             if texts and sum(map(len, texts)) <= LONGEST_NAME and len(name := join_texts(texts)) <= LONGEST_NAME:
                 return name
