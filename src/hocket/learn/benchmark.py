@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hocket.learn.dqprm import LEARNER
-from hocket.learn.learner import Arrays, Block
+from hocket.learn.learner import Block
 from hocket.learn.settings import Settings
+from hocket.learn.testing import TestResults
 from hocket.machine.composition import compose
 from hocket.machine.decomposition import decompose
 from hocket.task.catalogue import load_task
@@ -133,33 +135,33 @@ def measure_learning(name: str) -> list[Measurement]:
     """Measure training one seed and many, and team tests, on a task; one thread each."""
     task = load_task(name)
     tables, settings, learner = compile_task(task), LEARNER.settings(), LEARNER.name
-    agents = len(task.agents)
+    agents = range(len(task.agents))
     one, many = (LEARNER.block(tables, settings, list(range(count)), 1) for count in (1, SEEDS))
     many.train(0, 10 * STEPS)
-
-    def plain() -> float:
-        for agent in range(agents):
-            _plain(tables, agent, STEPS)
-        return STEPS * agents
-
+    player = LEARNER.player(tables, settings.temperature, settings.max_episode_steps)
+    play = partial(player.play_many, many.arrays(0), 0, range(500), greedy=False)
     first = f"{name}: straightforward loop, one lane at a time"
     speeds = processor_times(
         {
-            first: plain,
-            f"{name}: {learner}, one seed": _training(one, 0, agents),
-            f"{name}: {learner}, {SEEDS} seeds side by side": _training(many, 0, agents * SEEDS),
-            f"{name}: team tests": _tests(tables, many.arrays(0), settings),
+            first: lambda: STEPS * len([_plain(tables, agent, STEPS) for agent in agents]),
+            f"{name}: {learner}, one seed": partial(_train, one, 0, len(agents)),
+            f"{name}: {learner}, {SEEDS} seeds side by side": partial(_train, many, 0, len(agents) * SEEDS),
+            f"{name}: team tests": lambda: _count_steps([play()], settings) * len(agents),
         }
     )
     return [Measurement(what, speed, speed / speeds[first]) for what, speed in speeds.items()]
 
 
-def _training(block: Block | DeviceBlock, begin: int, lanes: int) -> Callable[[], float]:
-    def train() -> float:
-        block.train(begin, STEPS)
-        return float(STEPS * lanes)
+def _train(block: Block | DeviceBlock, begin: int, lanes: int) -> float:
+    """Train for a while; return how many agent-steps that took."""
+    block.train(begin, STEPS)
+    return float(STEPS * lanes)
 
-    return train
+
+def _count_steps(tests: Iterable[TestResults], settings: Settings) -> float:
+    """Count the steps of test episodes; a failure takes as many as an episode may have."""
+    taken = np.concatenate([results.steps for results in tests])
+    return float(np.where(taken < 0, settings.max_episode_steps, taken).sum())
 
 
 def _plain(tables: Tables, agent: int, steps: int) -> NDArray[np.float32]:
@@ -177,16 +179,6 @@ def _plain(tables: Tables, agent: int, steps: int) -> NDArray[np.float32]:
         agent,
         steps,
     )
-
-
-def _tests(tables: Tables, arrays: Arrays, settings: Settings) -> Callable[[], float]:
-    player = LEARNER.player(tables, settings.temperature, settings.max_episode_steps)
-
-    def play() -> float:
-        steps = player.play_many(arrays, 0, range(500), greedy=False).steps
-        return float(np.where(steps < 0, settings.max_episode_steps, steps).sum()) * len(tables.start)
-
-    return play
 
 
 def measure_algebra(agents: int) -> float:
@@ -214,7 +206,7 @@ def measure_device(name: str) -> DeviceMeasurements:
     block.train(0, PRACTICE)
     learnt = [block.arrays(seed)["q"].copy() for seed in range(SEEDS)]
     core = f"{name}: {LEARNER.name}, {SEEDS} seeds on one core of the processor"
-    speeds, same = processor_times({core: _training(block, PRACTICE, agents * SEEDS)}), True
+    speeds, same = processor_times({core: partial(_train, block, PRACTICE, agents * SEEDS)}), True
     for lanes in DEVICE_LANES:
         many = find_block(LEARNER.name)(
             tables, [DeviceJob(settings, seed) for seed in range(max(SEEDS, lanes // agents))]
@@ -222,16 +214,9 @@ def measure_device(name: str) -> DeviceMeasurements:
         many.train(0, PRACTICE)
         same = same and all(np.array_equal(many.arrays(seed)["q"], learnt[seed]) for seed in range(SEEDS))
         what = f"{name}: {LEARNER.name}, {len(many.seeds) * agents:,} lanes"
-        speeds |= processor_times({what: _training(many, PRACTICE, agents * len(many.seeds))}, time.perf_counter)
+        train = partial(_train, many, PRACTICE, agents * len(many.seeds))
+        speeds |= processor_times({what: train}, time.perf_counter)
     what = f"{name}: team tests, {2 * len(many.seeds):,} episodes"
-    speeds |= processor_times({what: _device_tests(many, settings.max_episode_steps, agents)}, time.perf_counter)
+    speeds |= processor_times({what: lambda: _count_steps(many.play(range(1)), settings) * agents}, time.perf_counter)
     rows = tuple(Measurement(what, speed, speed / speeds[core]) for what, speed in speeds.items())
     return DeviceMeasurements(device_name(), rows, same)
-
-
-def _device_tests(block: DeviceBlock, most_steps: int, agents: int) -> Callable[[], float]:
-    def play() -> float:
-        taken = np.concatenate([results.steps for results in block.play(range(1))])
-        return float(np.where(taken < 0, most_steps, taken).sum()) * agents
-
-    return play

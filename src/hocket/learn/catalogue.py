@@ -35,12 +35,12 @@ ALIASES = {"optimal-alone": optimal.LEARNER.name}
 GROUP = "hocket.learners"  # of entry points
 
 
-def check_learner(learner: object, known: dict[str, Learner]) -> Learner:
+def check_learner(learner: object) -> Learner:
     """Require a learner whose name is free, or its own, and whose settings are declared."""
     if not isinstance(learner, Learner):
         raise SettingsError(f"a learner is a value of hocket.learn.learner.Learner, got {shown(learner)}")
     check_name(learner.name, "a learner")
-    if known.get(learner.name, learner) != learner:
+    if LEARNERS.get(learner.name, learner) != learner:
         raise SettingsError(f"there is another learner {shown(learner.name)} already")
     if not (isinstance(learner.settings, type) and issubclass(learner.settings, Settings)):
         raise SettingsError(
@@ -50,21 +50,21 @@ def check_learner(learner: object, known: dict[str, Learner]) -> Learner:
     return learner
 
 
-def load_plugins(known: dict[str, Learner]) -> None:
+def load_plugins() -> None:
     """Add the learners that installed packages declare; one that cannot be loaded is warned of and left out."""
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:
-            learner = check_learner(entry.load(), known)
+            learner = check_learner(entry.load())
         except Exception as error:  # whatever another package does, hocket goes on without it
             said = str(error) if isinstance(error, HocketError) else f"{type(error).__name__}: {error}"
             package = entry.dist.name if entry.dist else entry.value
             told = f"the learner {entry.name} of {package} is left out: {said}"
             warnings.warn(told, RuntimeWarning, stacklevel=2)
         else:
-            known[learner.name] = learner
+            LEARNERS[learner.name] = learner
 
 
-load_plugins(LEARNERS)
+load_plugins()
 
 
 def register_learner(learner: Learner) -> Learner:
@@ -73,7 +73,7 @@ def register_learner(learner: Learner) -> Learner:
     An installed package makes its learners known everywhere, also to the command line and to workers, by an entry point
     of the group `hocket.learners`.
     """
-    checked = check_learner(learner, LEARNERS)
+    checked = check_learner(learner)
     LEARNERS[checked.name] = checked
     return checked
 

@@ -12,11 +12,6 @@ from hocket.task.grid import Numbers
 Words = NDArray[np.int32]
 
 
-def intended_ends(next_cell: Numbers) -> Words:
-    """Say where each action leads if it does not slip: [D, S, A]. What slips leads where another action would."""
-    return next_cell[..., 0].astype(np.int32)
-
-
 def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """List the numbers that occur, in order. `np.unique` would look them up one by one, which takes a hundred times as
     long for the millions of pairs of a large map.
@@ -28,10 +23,11 @@ def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
-def cells_before(end: Words) -> tuple[Words, Words]:
+def cells_before(end: Numbers) -> tuple[Words, Words]:
     """List for each cell, in order, those from which an action may lead to it, whichever gates are open.
 
-    Returns where each cell's list begins [S + 1], and all of them one after the other.
+    `end` is where actions lead if they do not slip, [D, S, A]: what slips leads where another action would. Returns
+    where each cell's list begins [S + 1], and all of them one after the other.
 
     >>> cells_before(np.array([[[1, 0], [2, 1], [2, 2]]], np.int32))  # three cells in a row: go right, or stay
     (array([0, 1, 3, 5], dtype=int32), array([0, 0, 1, 1, 2], dtype=int32))
@@ -68,4 +64,4 @@ class MoveTable(NamedTuple):
 
 def list_moves(next_cell: Numbers) -> MoveTable:
     """Number moves, and list what leads to where."""
-    return MoveTable(*number_moves(next_cell), *cells_before(intended_ends(next_cell)))
+    return MoveTable(*number_moves(next_cell), *cells_before(next_cell[..., 0]))

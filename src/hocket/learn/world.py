@@ -220,14 +220,9 @@ def load_world(path: str | Path) -> WorldModel:
     if not files:
         raise FormatError("has no worlds in it: learners that keep theirs write them beside their policies", path=path)
     try:
-        return add_worlds(map(read_world, files))
+        return reduce(add, map(read_world, files))
     except SettingsError as error:
         raise FormatError(f"has worlds of several maps: {error}", path=path) from None
-
-
-def add_worlds(worlds: Iterable[WorldModel]) -> WorldModel:
-    """Add up what several runs or agents have learnt of a map."""
-    return reduce(add, worlds)
 
 
 def as_world(world: WorldModel | str | Path) -> WorldModel:

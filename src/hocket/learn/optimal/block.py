@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.learner import Arrays, machine_shapes
-from hocket.learn.moves import cells_before, distinct, intended_ends
+from hocket.learn.moves import cells_before, distinct
 from hocket.learn.optimal import OptimalSettings, kernel
 from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances, slipped_actions
 from hocket.task.individual import IndividualTable, Simulation
@@ -72,7 +72,17 @@ def solve_at_once(table: IndividualTable, discount: float, tolerance: float) -> 
 def solve_in_order(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.float32]:
     """Compute optimal action values where something may still change, nearest to the rewards first."""
     world, states = _planning_tables(table, discount), len(table.dynamics)
-    values = _values(states * table.cells, states * len(table.kind))
+    pairs = states * table.cells
+    values = kernel.Values(
+        best=np.zeros(pairs),
+        arrival=np.zeros(states * len(table.kind)),
+        order=np.zeros(pairs, np.int64),
+        place=np.full(pairs, -1),
+        is_waiting=np.zeros(pairs, np.bool_),
+        size=np.zeros(1, np.int64),
+        ahead=np.zeros(1, np.int64),
+        behind=np.zeros(2, np.int64),
+    )
     kernel.put_in_order(world, values)
     threshold = tolerance * (1 - discount if discount < 1 else 1)
     for _ in range(MOST_PASSES):
@@ -83,23 +93,9 @@ def solve_in_order(table: IndividualTable, discount: float, tolerance: float) ->
     return q
 
 
-def _values(pairs: int, arrivals: int) -> kernel.Values:
-    """Begin with everything worth nothing."""
-    return kernel.Values(
-        best=np.zeros(pairs),
-        arrival=np.zeros(arrivals),
-        order=np.zeros(pairs, np.int64),
-        place=np.full(pairs, -1),
-        is_waiting=np.zeros(pairs, np.bool_),
-        size=np.zeros(1, np.int64),
-        ahead=np.zeros(1, np.int64),
-        behind=np.zeros(2, np.int64),
-    )
-
-
 def _planning_tables(table: IndividualTable, discount: float) -> kernel.PlanningTables:
     """Pick what kernels need, and list what leads to where."""
-    end = intended_ends(table.next_cell[: table.dynamics.max() + 1])  # other agents may have more
+    end = table.next_cell[: table.dynamics.max() + 1, ..., 0].astype(np.int32)  # other agents may have more
     first_before, before = cells_before(end)
     first_source, source = _sources(table)
     straight, aside, _ = outcome_chances(table.slip)

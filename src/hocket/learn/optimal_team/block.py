@@ -28,7 +28,7 @@ MOST_SWEEPS = 10_000
 MOST_LISTED = 50_000_000  # joint actions in all joint states, of which it is listed where they lead
 
 
-def find_space(tables: Tables) -> JointSpace:
+def find_space(tables: Tables, _: OptimalTeamSettings | None = None) -> JointSpace:
     """Number the joint states; a team with too many of them, or of joint actions, is refused."""
     try:
         space = joint_space(tables, MOST_JOINT_STATES)
@@ -37,11 +37,6 @@ def find_space(tables: Tables) -> JointSpace:
     if len(ACTIONS) ** len(space.cells) > MOST_JOINT_ACTIONS:
         raise SettingsError(f"optimal-team plans for at most 6 agents, got {len(space.cells):,}")
     return space
-
-
-def check_size(tables: Tables, settings: OptimalTeamSettings) -> None:
-    """Refuse a team that is too large."""
-    find_space(tables)
 
 
 def list_shapes(tables: Tables) -> Shapes:
@@ -162,7 +157,10 @@ def _count_steps(
     size = min(space.states + kernel.ENDS, MOST_LISTED // len(room.block))
     order, place = np.empty(size, np.int64), np.full(space.states, -1, np.int32)
     following = np.empty((size, len(room.block)), np.int32)
-    end = np.where(space.tables.team_final, 0, np.where(_may_end(space.tables), -1, 1)).astype(np.int32)
+    source, label = (part.astype(np.int32) for part in np.nonzero(space.tables.team_next >= 0))
+    graph, _ = make_graph(space.sizes[0], source, label, space.tables.team_next[source, label])
+    may_end = can_reach(graph, space.tables.team_final)  # some events lead to the end
+    end = np.where(space.tables.team_final, 0, np.where(may_end, -1, 1)).astype(np.int32)
     starts = np.unique(space.starts)
     starts = starts[end[space.team_state(starts)] < 0]
     count = kernel.ENDS + len(starts)
@@ -179,38 +177,25 @@ def _count_steps(
     return True
 
 
-def _may_end(tables: Tables) -> NDArray[np.bool_]:
-    """Flag the team states from which some events lead to the end: [V]."""
-    source, label = (part.astype(np.int32) for part in np.nonzero(tables.team_next >= 0))
-    graph, _ = make_graph(len(tables.team_next), source, label, tables.team_next[source, label])
-    return can_reach(graph, tables.team_final)
-
-
 class JointPolicy:
     """Looks up the joint action of a team by everyone's cell and machine state."""
 
     def __init__(self, space: JointSpace, action: NDArray[np.float32]) -> None:
         self.space, self.action = space, action
-        tables = space.tables
-        self.place = np.zeros((len(space.cells), tables.cells), np.int64)
-        for agent, cells in enumerate(space.cells):
-            self.place[agent, cells] = np.arange(len(cells))
-        self.radix = tables.is_final.shape[1]
-        keys = self._key(tables.team_class.T.astype(np.int64))
-        order = np.argsort(keys, kind="stable")
-        self.team_state, self.keys = order, keys[order]
+        keys = self._key(space.tables.team_class.T)
+        self.team_state = np.argsort(keys, kind="stable")
+        self.keys = keys[self.team_state]
 
-    def _key(self, states: Ints) -> Ints:
-        key = np.zeros(len(states), np.int64)
-        for agent in range(states.shape[1]):
-            key = key * self.radix + states[:, agent]
+    def _key(self, states: NDArray[np.integer]) -> Ints:
+        """Number combinations of the states of agents' machines."""
+        key: Ints = np.ravel_multi_index(tuple(states.T), tuple(self.space.tables.states.tolist()))
         return key
 
     def choose(self, cell: Ints, state: Ints, drawn: NDArray[np.floating]) -> NDArray[np.int8]:
         """Choose everyone's action: [cases, N]; nothing is left to chance."""
         joint = self.team_state[np.searchsorted(self.keys, self._key(state))]
-        for agent in range(cell.shape[1]):
-            joint = joint * self.space.sizes[agent + 1] + self.place[agent, cell[:, agent]]
+        for agent, (size, cells) in enumerate(zip(self.space.sizes[1:], self.space.cells, strict=True)):
+            joint = joint * size + np.searchsorted(cells, cell[:, agent])
         number = np.nan_to_num(self.action[joint]).clip(0, len(ACTIONS) ** cell.shape[1] - 1).astype(np.int64)
         actions = np.unravel_index(number, (len(ACTIONS),) * cell.shape[1])
         return np.stack(actions, axis=1).astype(np.int8)
