@@ -279,10 +279,9 @@ def test_agents_that_are_alike_share_a_world_and_are_planned_for_once_a_test():
     task = hk.rendezvous(60, rows=2, columns=2)
     tables = compile_task(task)
     block = SweepBlock(tables, SweepSettings(), [3])
-    assert len(block.groups) == 3 and len({id(own.common.world.move) for own in block.groups}) == 1
-    assert sorted(agent for own in block.groups for agent in own.agents.tolist()) == list(range(60))
-    for group in block.groups:
-        assert group.lanes.start_cell[group.lanes.first_start].tolist() == tables.start[group.agents].tolist()
+    (team,) = block.teams
+    assert len({id(agent.view) for agent in team}) == 3 and len({id(agent.view.world.move) for agent in team}) == 1
+    assert [agent.lane.starts.tolist() for agent in team] == tables.start[:, None].tolist()
     block.train(0, 100)
     planned = block.arrays(0)
     assert block.arrays(0) is planned
@@ -388,7 +387,7 @@ def test_estimates_cover_what_blocks_hold():
     task = hk.rendezvous(3, rows=40, columns=50)
     tables, learner = compile_task(task), find_learner("sweep")
     block = SweepBlock(tables, SweepSettings(), [0])
-    held = sum(part.nbytes for own in block.groups for part in (*own.lanes[:4], *own.lanes[4]))
+    held = sum(part.nbytes for agent in block.teams[0] for part in (*agent.lane.model, *agent.lane.queue))
     held += 2 * block.arrays(0)["q"].nbytes  # and a copy to keep
     assert held < learner.memory_bytes(tables) < 2 * held
 

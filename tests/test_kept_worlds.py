@@ -323,10 +323,8 @@ def test_agents_that_share_know_what_all_of_them_have_tried():
     settings = SweepSettings(share_world=True, team_review="off")
     block = SweepBlock(compile_task(task), settings, [0, 1])
     block.train(0, 400)
-    for group in block.groups:
-        for index in range(2):
-            for _, lane in group.lanes_of(index):
-                assert group.lanes.tries[lane].sum() == 3 * 400
+    for agent in (*block.teams[0], *block.teams[1]):
+        assert agent.tries.sum() == 3 * 400
     assert (block.learnt(0)[1] != block.learnt(1)[1]).any()
 
 

@@ -15,7 +15,7 @@ from hocket.learn.optimal.block import solve
 from hocket.learn.sweep import SweepSettings
 from hocket.learn.sweep.block import LAST_RESORT, SweepBlock
 from hocket.learn.sweep.planning import machine_bounds, open_moves, optimistic_values
-from hocket.learn.sweep.queue import Queue, dequeue, enqueue, make_queues
+from hocket.learn.sweep.queue import dequeue, enqueue, make_queue
 from hocket.learn.training import train
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, Grid
@@ -46,7 +46,7 @@ def compiled_dequeue(queue):
 
 @pytest.mark.parametrize("levels", [3, 1000], ids=["many alike", "few alike"])
 def test_the_queue_gives_the_most_urgent_cell_first_and_of_two_alike_the_lower(levels):
-    rng, queue, urgent = Random(levels), Queue(*(row[1] for row in make_queues(3, 40))), dict[int, float]()
+    rng, queue, urgent = Random(levels), make_queue(40), dict[int, float]()
     taken = 0
     for _ in range(3_000):
         if urgent and rng.random() < 0.45:
@@ -79,12 +79,6 @@ def make_agent(task: hk.Task, name: str, settings: SweepSettings, seed: int) -> 
     return SweepAgent(world, settings, seed, *(bound.tolist() for bound in bounds))
 
 
-def find_lane(block: SweepBlock, seed: int, agent: int):
-    """The group that an agent is in, and the place of its lane there."""
-    (group,) = (own for own in block.groups if agent in own.agents)
-    return group, dict(group.lanes_of(seed))[agent]
-
-
 def assert_learns_alike(task: hk.Task, name: str, settings: SweepSettings, steps: int, seed: int = 0) -> int:
     """Train in two pieces, and require what the plain loop gives, to the last bit; return how many moves were tried.
 
@@ -96,14 +90,14 @@ def assert_learns_alike(task: hk.Task, name: str, settings: SweepSettings, steps
     block = SweepBlock(compile_task(task), settings, [seed + 1, seed])
     block.train(0, steps // 3)
     block.train(steps // 3, steps - steps // 3)
-    group, lane = find_lane(block, 1, agent.world.agent)
-    lanes, world = group.lanes, group.common.world
-    assert (lanes.cell[lane], lanes.state[lane]) == place
-    np.testing.assert_array_equal(lanes.arrival[lane], np.array(agent.arrival), strict=True)
+    compiled = block.teams[1][agent.world.agent]
+    tries, world = compiled.tries, compiled.view.world
+    assert tuple(compiled.lane.now[:2]) == place
+    np.testing.assert_array_equal(compiled.lane.model.arrival, np.array(agent.arrival), strict=True)
     for u, s, a in product(range(agent.world.states), range(agent.world.cells), range(5)):
         counts = agent.counts.get((s, a, agent.ends(s, u, a)), [0, 0, 0])
-        assert lanes.tries[lane, world.move[world.dynamics[u], s, a]].tolist() == counts
-    assert lanes.tries[lane].sum() == steps
+        assert tries[world.move[world.dynamics[u], s, a]].tolist() == counts
+    assert tries.sum() == steps
     return len(agent.counts)
 
 
@@ -210,8 +204,8 @@ def test_with_many_tries_values_tend_to_the_optimal_ones():
         task = random_task(Random(seed))
         tables = compile_task(task)
         block = SweepBlock(tables, SweepSettings(team_review="off"), [0])
-        for group in block.groups:
-            group.lanes.tries[:] = np.round(np.array([1 - task.slip, task.slip / 2, task.slip / 2]) * 1e9)
+        for agent in block.teams[0]:
+            agent.tries[:] = np.round(np.array([1 - task.slip, task.slip / 2, task.slip / 2]) * 1e9)
         q = block.arrays(0)["q"]
         for agent in range(len(task.agents)):
             exact = solve(individual_table(tables, agent, 0.3), 0.9, 1e-10)
@@ -238,8 +232,8 @@ def test_a_move_that_failed_at_first_is_tried_again():
     failed = 0
     for seed in range(40):
         block = SweepBlock(compile_task(corridor(8, slip=0.1)), SweepSettings(), [seed])
-        (group,) = block.groups
-        tries, move = group.lanes.tries[0], group.moves.move[0, :7, ACTIONS.index("right")]
+        (agent,) = block.teams[0]
+        tries, move = agent.tries, agent.moves.move[0, :7, ACTIONS.index("right")]
         for time in range(60):
             block.train(time, 1)
             failed += int((tries[move, 1:].sum(axis=1) > tries[move, 0]).any())

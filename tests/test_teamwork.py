@@ -21,7 +21,7 @@ from hocket.learn.optimal_team import block as optimal_team
 from hocket.learn.optimal_team.block import JointPlayer, find_space, solve_jointly
 from hocket.learn.reviews import SHARE_PLAYED
 from hocket.learn.sweep import SweepSettings
-from hocket.learn.sweep.beliefs import AgentModel, imagined_moves
+from hocket.learn.sweep.beliefs import imagined_moves
 from hocket.learn.sweep.block import SweepBlock
 from hocket.learn.sweep.block import make_block as sweep_block
 from hocket.learn.testing import recording
@@ -309,7 +309,7 @@ def test_what_is_believed_does_not_depend_on_threads_pieces_or_company():
     for begin, steps in ((0, 999), (999, 1), (1_000, 1), (1_001, 1_499)):
         pieces.train(begin, steps)
         pieces.arrays(1)
-    assert whole.groups[0].special or whole.groups[1].special  # a review has changed a belief
+    assert any(agent.view is not agent.first for agent in whole.teams[0])  # a review has changed a belief
     np.testing.assert_array_equal(pieces.arrays(1)["q"], whole.arrays(0)["q"], strict=True)
 
 
@@ -376,15 +376,11 @@ def test_dqprm_trains_with_the_readiness_that_it_is_told():
 def test_imagined_moves_are_what_was_tried_and_else_what_is_believed():
     task = hk.load_task(TEAMS / "cafe.toml")
     block = SweepBlock(compile_task(task), SweepSettings(), [0])
-    (group, *_) = block.groups
+    agent = block.teams[0][0]
     right, start = ACTIONS.index("right"), task.agents["A"].start
-    move = group.moves.move[0, start, right]
-    group.lanes.tries[0, move] = [6, 1, 1]
-    ahead, models = (
-        np.minimum(np.arange(9) + 1, 8)[:, None] + np.zeros(5, int),
-        [AgentModel(group.moves, group.lanes.tries[0])] * 2,
-    )
-    outcomes = imagined_moves(models, ahead, 1.0).outcomes(0)
+    agent.tries[agent.moves.move[0, start, right]] = [6, 1, 1]
+    ahead = np.minimum(np.arange(9) + 1, 8)[:, None] + np.zeros(5, int)
+    outcomes = imagined_moves([agent] * 2, ahead, 1.0).outcomes(0)
     np.testing.assert_allclose(outcomes.chance.sum(axis=-1), 1)
     np.testing.assert_allclose(outcomes.chance[0, start, right], [0, 0.75, 0.125, 0.125], atol=1e-8)
     np.testing.assert_allclose(outcomes.chance[0, start + 1, right], [1, 0, 0, 0])
@@ -394,12 +390,12 @@ def test_imagined_moves_are_what_was_tried_and_else_what_is_believed():
 def test_moves_that_have_not_slipped_yet_may_slip_as_all_moves_do():
     task = hk.load_task(TEAMS / "cafe.toml")
     block = SweepBlock(compile_task(task), SweepSettings(), [0])
-    (group, *_) = block.groups
+    agent = block.teams[0][0]
     right, up, start = ACTIONS.index("right"), ACTIONS.index("up"), task.agents["A"].start
-    group.lanes.tries[0, group.moves.move[0, start, right]] = [4, 0, 0]
-    group.lanes.tries[0, group.moves.move[0, start + 1, right]] = [12, 2, 2]
+    agent.tries[agent.moves.move[0, start, right]] = [4, 0, 0]
+    agent.tries[agent.moves.move[0, start + 1, right]] = [12, 2, 2]
     ahead = np.broadcast_to(np.arange(9)[:, None], (9, 5))
-    outcomes = imagined_moves([AgentModel(group.moves, group.lanes.tries[0])] * 2, ahead, 0.03).outcomes(0)
+    outcomes = imagined_moves([agent] * 2, ahead, 0.03).outcomes(0)
     np.testing.assert_allclose(outcomes.chance[0, start, right], [0, 0.9, 0.05, 0.05], atol=1e-8)
     assert outcomes.end[0, start, right, 1:].tolist() == [start + 1, start, start]
     np.testing.assert_allclose(outcomes.chance[0, start, up, 0], 1)
@@ -430,7 +426,7 @@ def test_a_team_that_relies_on_what_nobody_has_tried_practises_and_its_steps_cou
         pieces.arrays(1)
     np.testing.assert_array_equal(pieces.arrays(1)["q"], whole.arrays(0)["q"], strict=True)
     for block in (whole, never):
-        assert sum(int(group.lanes.tries.sum()) for group in block.groups) == 4_300 * len(tables.start)
+        assert sum(int(agent.tries.sum()) for agent in block.teams[0]) == 4_300 * len(tables.start)
     assert not whole.beliefs[0].is_hope and never.beliefs[0].is_hope
 
 

@@ -202,12 +202,12 @@ class CommonTries:
         self.first = world.tries_of(self.move)
         self.tries[:] = self.first
 
-    def pool(self, index: int, agents: Iterable[tuple[int, Ints]]) -> Ints:
-        """Add up what a seed's agents know, each given by the number of its table and its tries."""
+    def pool(self, index: int, agents: Iterable[tuple[Ints, Ints]]) -> Ints:
+        """Add up what a seed's agents know, each given by the places of its moves and its tries."""
         known = self.tries[index]
         total: Ints = known.copy()
-        for number, tries in agents:
-            total[self.place[number]] += tries - known[self.place[number]]
+        for place, tries in agents:
+            total[place] += tries - known[place]
         return total
 
 

@@ -12,13 +12,12 @@ for it would not notice. No step of the world is spent; where the team relies on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.learn.moves import MoveTable
 from hocket.learn.reviews import believed_table
+from hocket.learn.sweep.planning import Sweeper
 from hocket.random import threshold
 from hocket.task.grid import slipped_actions
 from hocket.task.individual import IndividualTable
@@ -32,38 +31,31 @@ RARE_FAILURES = 0.5  # success from which on more episodes are played, as few do
 MOST_WORK = 2_000_000  # agent-steps of imagined episodes in a review
 
 
-class AgentModel(NamedTuple):
-    """What an agent has learnt of its moves."""
-
-    table: MoveTable
-    tries: NDArray[np.int64]  # [moves, K]
-
-
-def imagined_moves(models: Sequence[AgentModel], ahead: NDArray[np.integer], weight: float) -> TeamMoves:
+def imagined_moves(team: Sequence[Sweeper], ahead: NDArray[np.integer], weight: float) -> TeamMoves:
     """Build the world in which agents imagine their team: tried moves as they turned out, others as is believed.
 
     `ahead` are the cells to which these lead, [S, A], and `weight` is that of the belief, in tries. A move that has not
     slipped in a few tries may slip: as often as all moves do, and to where the action ahead of which it then is leads.
     """
-    dynamics = max(len(model.table.move) for model in models)
-    end = np.zeros((len(models), dynamics, *ahead.shape, models[0].tries.shape[1] + 1), np.int32)
+    dynamics = max(len(agent.moves.move) for agent in team)
+    end = np.zeros((len(team), dynamics, *ahead.shape, team[0].tries.shape[1] + 1), np.int32)
     limit = np.zeros((*end.shape[:-1], end.shape[-1] - 1), np.int64)
-    outcomes = np.sum([tries.sum(axis=0) for _, tries in models], axis=0)
+    outcomes = np.sum([agent.tries.sum(axis=0) for agent in team], axis=0)
     share = outcomes / max(1, outcomes.sum())  # of all moves, by outcome
     turned = np.array([slipped_actions(outcome) for outcome in range(len(share))])  # [K, A]
-    for agent, (table, tries) in enumerate(models):
-        count = len(table.move)
+    for number, agent in enumerate(team):
+        table, tries, count = agent.moves, agent.tries, len(agent.moves.move)
         is_seen = tries[table.move] > 0  # [D, S, A, K]
         straight = np.where(is_seen[..., 0], table.end[table.move, 0], ahead)
         guessed = np.moveaxis(straight[:, :, turned], 2, 3)
-        end[agent, :count, ..., 0] = ahead
-        end[agent, :count, ..., 1:] = np.where(is_seen, table.end[table.move], guessed)
+        end[number, :count, ..., 0] = ahead
+        end[number, :count, ..., 1:] = np.where(is_seen, table.end[table.move], guessed)
         total = tries.sum(axis=1, keepdims=True)
         counts = np.where(total > 0, tries + KNOWN * share, 0.0)
         total = np.where(total < KNOWN, total + weight, total) + np.where(total > 0, KNOWN, 0)
         above = np.cumsum((counts / total)[:, ::-1], axis=1)[:, ::-1]  # that the outcome is this one or a later one
-        limit[agent, :count] = np.rint(above * threshold(1.0)).astype(np.int64)[table.move]
-    return TeamMoves(np.arange(len(models)), end, limit)
+        limit[number, :count] = np.rint(above * threshold(1.0)).astype(np.int64)[table.move]
+    return TeamMoves(np.arange(len(team)), end, limit)
 
 
 class Beliefs:

@@ -39,7 +39,7 @@ Words = NDArray[np.int32]
 
 
 class SweepTables(NamedTuple):
-    """The task of agents that are alike, M being their moves (for the others see `task.individual.IndividualTable`)."""
+    """The task of an agent, M being their moves (for the others see `task.individual.IndividualTable`)."""
 
     move: Words  # [D, S, A] which move an action is
     dynamics: Words  # [U] which of the D apply
@@ -66,23 +66,15 @@ class MoveModel(NamedTuple):
     best: Doubles  # [U] room for the values of a cell
 
 
-class SweepLanes(NamedTuple):
-    """Agents that are alike but for where they start: what each believes and where it is, all they need to go on."""
+class SweepLane(NamedTuple):
+    """What an agent believes and where it is, all that it needs to go on."""
 
-    tries: Ints  # [lanes, M, K] as in a model
-    chance: Doubles  # [lanes, M, K]
-    prior_weight: Doubles  # [lanes, M]
-    arrival: Doubles  # [lanes, arrivals, U]
-    best: Doubles  # [lanes, U]
-    queue: Queue  # of cells to plan anew, [lanes, S] each
-    cell: Ints  # [lanes]
-    state: Ints  # [lanes] of the machine
-    clock: Ints  # [lanes] steps of the current episode
-    key: NDArray[np.uint64]  # [lanes] of the stream of random numbers
-    first_start: Ints  # [lanes] where the cells begin in which an agent may start ...
-    starts: Ints  # [lanes] ... how many they are ...
-    start_cell: NDArray[np.int32]  # ... in this list
-    initial: Ints  # [lanes] state of the machine
+    model: MoveModel
+    queue: Queue  # of cells to plan anew
+    now: Ints  # [3] its cell, the state of its machine, and the steps of the current episode
+    key: np.uint64  # of its stream of random numbers
+    starts: Ints  # cells in which it may start
+    initial: int  # state of its machine
 
 
 class SweepParameters(NamedTuple):
@@ -167,7 +159,7 @@ def sweep(cell: Index, parameters: SweepParameters, world: SweepTables, model: M
 def act(
     cell: Index,
     state: Index,
-    key: NDArray[np.uint64],
+    key: np.uint64,
     time: int,
     parameters: SweepParameters,
     world: SweepTables,
@@ -191,66 +183,29 @@ def act(
     return u64(world.end[move, outcome])
 
 
-@inlined
-def pick_queue(lane: Index, lanes: SweepLanes) -> Queue:
-    """Pick the queue of a lane."""
-    every = lanes.queue
-    return Queue(every.cell[lane], every.place[lane], every.urgency[lane], every.size[lane])
-
-
-@inlined
-def pick_model(lane: Index, lanes: SweepLanes, optimistic_value: Doubles) -> MoveModel:
-    """Pick what a lane believes."""
-    tries, chance, prior_weight = lanes.tries[lane], lanes.chance[lane], lanes.prior_weight[lane]
-    return MoveModel(tries, chance, prior_weight, optimistic_value, lanes.arrival[lane], lanes.best[lane])
+@kernel
+def train_lane(lane: SweepLane, world: SweepTables, parameters: SweepParameters, begin: int, steps: int) -> None:
+    """Train an agent from step `begin` on: it always takes the best action, by what it hopes for."""
+    cell, state, clock = u64(lane.now[0]), u64(lane.now[1]), lane.now[2]
+    for time in range(begin, begin + steps):
+        arrival = u64(act(cell, state, lane.key, time, parameters, world, lane.model, lane.queue))
+        cell = arrival % count_cells(world)
+        kind, case, ready = u64(world.kind[arrival]), u64(0), sync_draw(second_number(lane.key, time))
+        for later in range(u64(world.limit.shape[2])):
+            case += u64(ready >= world.limit[state, kind, later])
+        state = u64(world.next_state[state, kind, case])
+        clock += 1
+        if world.is_final[state] or clock >= parameters.max_episode_steps:
+            cell = u64(start_cell(lane.key, time + 1, 0, len(lane.starts), lane.starts))
+            state, clock = u64(lane.initial), np.int64(0)
+    lane.now[0], lane.now[1], lane.now[2] = cell, state, clock
 
 
 @kernel
-def train_lanes(
-    lanes: SweepLanes,
-    world: SweepTables,
-    parameters: SweepParameters,
-    optimistic_value: Doubles,  # [S, U] what is imagined
-    first: int,
-    stop: int,
-    begin: int,
-    steps: int,
-) -> None:
-    """Train the lanes from `first` to `stop`, one after the other, from step `begin` on.
-
-    An agent always takes the best action, by what it hopes for.
-    """
-    for lane in range(u64(first), u64(stop)):
-        model, queue, key = pick_model(lane, lanes, optimistic_value), pick_queue(lane, lanes), lanes.key[lane]
-        cell, state, clock = u64(lanes.cell[lane]), u64(lanes.state[lane]), np.int64(lanes.clock[lane])
-        for time in range(begin, begin + steps):
-            arrival = u64(act(cell, state, key, time, parameters, world, model, queue))
-            cell = arrival % count_cells(world)
-            kind, case, ready = u64(world.kind[arrival]), u64(0), sync_draw(second_number(key, time))
-            for later in range(u64(world.limit.shape[2])):
-                case += u64(ready >= world.limit[state, kind, later])
-            state = u64(world.next_state[state, kind, case])
-            clock += 1
-            if world.is_final[state] or clock >= parameters.max_episode_steps:
-                first_start, starts = lanes.first_start[lane], lanes.starts[lane]
-                cell = u64(start_cell(key, time + 1, first_start, starts, lanes.start_cell))
-                state, clock = u64(lanes.initial[lane]), np.int64(0)
-        lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = cell, state, clock
-
-
-@kernel
-def act_lane(
-    lanes: SweepLanes,
-    world: SweepTables,
-    parameters: SweepParameters,
-    optimistic_value: Doubles,  # [S, U] what is imagined
-    lane: int,
-    time: int,
-) -> Index:
-    """Let a lane act in a world in which its teammates act, too; return its arrival."""
-    here = u64(lane)
-    cell, state, model = u64(lanes.cell[here]), u64(lanes.state[here]), pick_model(here, lanes, optimistic_value)
-    return act(cell, state, lanes.key[here], time, parameters, world, model, pick_queue(here, lanes))
+def act_lane(lane: SweepLane, world: SweepTables, parameters: SweepParameters, time: int) -> Index:
+    """Let an agent act in a world in which its teammates act, too; return its arrival."""
+    cell, state = u64(lane.now[0]), u64(lane.now[1])
+    return act(cell, state, lane.key, time, parameters, world, lane.model, lane.queue)
 
 
 @kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
@@ -16,6 +17,31 @@ from hocket.task.individual import IndividualTable
 
 PRECISION = 1e-9  # of the values by which policies are tested, as a part of each
 MOST_SWEEPS = 10_000
+
+
+class View(NamedTuple):
+    """What agents go by who believe the same of their teammates."""
+
+    world: kernel.SweepTables
+    optimistic_value: NDArray[np.float64]  # [S, U] the best that may come of each cell and machine state
+    arrival: NDArray[np.float64]  # [arrivals, U] what arrivals are worth by that
+    pessimistic_value: NDArray[np.float64]  # [U] the worst that may come of each machine state
+
+
+@dataclass
+class Sweeper:
+    """An agent of a seed: its moves, what it goes by, what it has learnt and where it is."""
+
+    moves: MoveTable
+    place: NDArray[np.int64]  # [moves] of each among those of all agents
+    first: View  # by which it has begun
+    view: View
+    lane: kernel.SweepLane
+
+    @property
+    def tries(self) -> NDArray[np.int64]:
+        """How often its moves turned out so: [moves, K]."""
+        return self.lane.model.tries
 
 
 class LanePlan(NamedTuple):

@@ -8,12 +8,11 @@ acts by its optimistic values and updates its model as in training alone, but ev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket.learn.sweep import kernel
+from hocket.learn.sweep.planning import Sweeper
 from hocket.random import start_draw
 from hocket.task.bodies import hold_all_apart
 from hocket.task.tables import Tables, settle
@@ -23,15 +22,6 @@ EPISODES = 4  # in a bout, at most
 SHARE_PRACTISED = 16  # a bout takes at most one step in so many of those so far; then the team is reviewed again
 
 
-class Actor(NamedTuple):
-    """An agent of the team."""
-
-    lanes: kernel.SweepLanes
-    lane: int
-    world: kernel.SweepTables
-    optimistic_value: NDArray[np.float64]  # [S, U]
-
-
 class Practice:
     """A bout: a few team episodes of one seed, which can be interrupted after every step."""
 
@@ -39,11 +29,11 @@ class Practice:
         self,
         tables: Tables,
         parameters: kernel.SweepParameters,
-        actors: Sequence[Actor],
+        agents: Sequence[Sweeper],
         bout: int,
         most_steps: int,
     ) -> None:
-        self.tables, self.parameters, self.actors = tables, parameters, actors
+        self.tables, self.parameters, self.agents = tables, parameters, agents
         self.bout, self.steps_left = bout, most_steps
         self.patience, self.quiet = patience_of(tables), 0  # steps without an event: the limit, and so far
         self.episodes_left = EPISODES
@@ -68,27 +58,24 @@ class Practice:
 
     def _step(self, time: int) -> None:
         """Let everyone act once."""
-        tables, agents = self.tables, np.arange(len(self.actors))
-        before = np.array([[actor.lanes.cell[actor.lane] for actor in self.actors]])
-        state = np.array([[actor.lanes.state[actor.lane] for actor in self.actors]])
-        arrival = [
-            kernel.act_lane(lanes, world, self.parameters, optimistic_value, lane, time)
-            for lanes, lane, world, optimistic_value in self.actors
-        ]
+        tables, team = self.tables, self.agents
+        before, state = (np.array([[agent.lane.now[part] for agent in team]]) for part in range(2))
+        arrival = [kernel.act_lane(agent.lane, agent.view.world, self.parameters, time) for agent in team]
         cell = np.array([arrival], np.int64) % tables.cells
         if len(tables.body):
             cell = hold_all_apart(tables.body_rule, tables.body, before, cell)
         settled = settle(tables, tables.kinds(before, cell), state)
-        for agent, (lanes, lane, *_) in enumerate(self.actors):
-            lanes.cell[lane], lanes.state[lane] = cell[0, agent], settled.state[0, agent]
+        for place, agent in enumerate(team):
+            agent.lane.now[:2] = cell[0, place], settled.state[0, place]
         self.steps_left, self.quiet = self.steps_left - 1, 0 if settled.rounds else self.quiet + 1
-        if tables.is_final[agents, settled.state[0]].all() or self.quiet >= self.patience:
+        if tables.is_final[np.arange(len(team)), settled.state[0]].all() or self.quiet >= self.patience:
             self.episodes_left -= 1
             self._restart(time)
 
     def _restart(self, time: int) -> None:
         """Begin everyone's next episode after a step."""
         self.quiet = 0
-        for lanes, lane, *_ in self.actors:
-            place = lanes.first_start[lane] + start_draw(int(lanes.key[lane]), time + 1, int(lanes.starts[lane]))
-            lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = lanes.start_cell[place], lanes.initial[lane], 0
+        for agent in self.agents:
+            lane = agent.lane
+            place = start_draw(int(lane.key), time + 1, len(lane.starts))
+            lane.now[:] = lane.starts[place], lane.initial, 0

@@ -20,10 +20,9 @@ class Queue(NamedTuple):
     size: Ints  # [1]
 
 
-def make_queues(queues: int, cells: int) -> Queue:
-    """Make room for cells in a number of queues, of which none has any; each is a row of all arrays."""
-    shape = (queues, cells)
-    return Queue(np.zeros(shape, np.int64), np.full(shape, -1), np.zeros(shape), np.zeros((queues, 1), np.int64))
+def make_queue(cells: int) -> Queue:
+    """Make room for cells in a queue that has none."""
+    return Queue(np.zeros(cells, np.int64), np.full(cells, -1), np.zeros(cells), np.zeros(1, np.int64))
 
 
 @inlined
