@@ -30,7 +30,7 @@ def team_tables(tables: Tables) -> TeamTables:
     return pick_fields(TeamTables, tables, slip_limit=threshold(tables.slip), edges=edges_of(tables))
 
 
-def pick_fields(kind: type[Struct], source: NamedTuple, /, **others: object) -> Struct:
+def pick_fields(kind: type[Struct], source: object, /, **others: object) -> Struct:
     """Make a struct of another one's fields of the same names, and of others."""
     names = [name for name in kind._fields if name not in others]  # type: ignore[attr-defined]
     return kind(**{name: getattr(source, name) for name in names}, **others)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.background import in_threads
+from hocket.learn.episodes import pick_fields
 from hocket.learn.learner import Arrays, Block, machine_shapes
 from hocket.learn.moves import MoveTable, list_moves
 from hocket.learn.reviews import WorldReviewedBlock, is_reviewed, next_review
@@ -57,13 +58,7 @@ class SweepBlock:
 
     def __init__(self, tables: Tables, settings: SweepSettings, seeds: Sequence[int], threads: int = 1) -> None:
         self.shape, self.caution, self.most_bouts = machine_shapes(tables)["q"], settings.caution, settings.practice
-        self.parameters = kernel.SweepParameters(
-            settings.discount,
-            settings.optimism,
-            settings.backups,
-            settings.priority_threshold,
-            settings.max_episode_steps,
-        )
+        self.parameters = pick_fields(kernel.SweepParameters, settings)
         self.prior, self.without_walls = settings.prior, open_moves(tables.cells, tables.columns, tables.torus)
         self.ahead = self.without_walls.end[self.without_walls.move[0], 0]  # [S, A] the next cell, where no wall is
         simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.learn.episodes import pick_fields
 from hocket.learn.moves import MoveTable, list_moves
 from hocket.learn.sweep import kernel
 from hocket.task.grid import ACTIONS, Grid
@@ -71,19 +72,17 @@ def sweep_tables(table: IndividualTable, moves: MoveTable) -> kernel.SweepTables
     """Pick what kernels need."""
     offset = np.zeros(len(moves.end), np.int32)  # of the cell in which a move begins
     offset[moves.move] = table.offset[:, None]
-    return kernel.SweepTables(
+    return pick_fields(
+        kernel.SweepTables,
+        table,
         move=moves.move,
         dynamics=table.dynamics.astype(np.int32),
         end=moves.end + offset[:, None],
         kind=table.kind.astype(np.int32),
-        limit=table.limit,
-        chance=table.chance,
         next_state=table.next_state.astype(np.int32),
         reward=table.reward.astype(np.float64),
-        is_final=table.is_final,
         first_before=moves.first_before,
         before=moves.before,
-        slip_limit=table.slip_limit,
     )
 
 
