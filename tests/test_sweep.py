@@ -14,8 +14,8 @@ from hocket.learn.moves import number_moves
 from hocket.learn.optimal.block import solve
 from hocket.learn.sweep import SweepSettings
 from hocket.learn.sweep.block import LAST_RESORT, SweepBlock
+from hocket.learn.sweep.kernel import dequeue, enqueue, make_queue
 from hocket.learn.sweep.planning import machine_bounds, open_moves, optimistic_values
-from hocket.learn.sweep.queue import dequeue, enqueue, make_queue
 from hocket.learn.training import train
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, Grid

@@ -33,7 +33,7 @@ _SOURCES = [
     *(_ROOT / "learn").glob("kernels/*.py"),
     *(_ROOT / "learn").glob("*/kernel.py"),
     *(_ROOT / f"{name}.py" for name in ("random", "task/bodies", "task/grid", "task/tables")),
-    *(_ROOT / "learn" / f"{name}.py" for name in ("settings", "sweep/queue", "testing")),
+    *(_ROOT / "learn" / f"{name}.py" for name in ("settings", "testing")),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,16 +114,20 @@ def _joint_model(space: JointSpace, scale: float, discount: float) -> kernel.Joi
     tables, agents = space.tables, range(len(space.cells))
     end = np.zeros((len(agents), space.sizes[0], max(space.sizes[1:]), len(ACTIONS)), np.int64)
     kind, landing, cell = np.zeros((3, *end.shape[::2]), np.int64)
+    kinds, places = [int(kinds.max()) + 1 for kinds in space.kinds], [space.place(agent) for agent in agents]
     for agent, (size, cells) in enumerate(zip(space.sizes[1:], space.cells, strict=True)):
+        at = np.arange(size) % len(cells)
         end[agent, :, : space.end[agent].shape[1]] = space.end[agent]
-        kind[agent, :size], landing[agent, :size] = space.kinds[agent], np.arange(size) % len(cells)
-        cell[agent, :size] = cells[landing[agent, :size]]
+        kind[agent, :size] = space.kinds[agent] * prod(kinds[agent + 1 :])
+        landing[agent, :size], cell[agent, :size] = at * places[agent], cells[at]
     straight, aside, _ = outcome_chances(tables.slip)
     return kernel.JointModel(
         size=np.array(space.sizes[1:]),
+        place=np.array(places),
+        each=space.place(-1),
         end=end,
-        kinds=np.array([int(kinds.max()) + 1 for kinds in space.kinds]),
         kind=kind,
+        kinds=prod(kinds),
         landing=landing,
         settled=space.settled.astype(np.int64),
         cost=-space.paid / scale if tables.has_rewards else np.zeros(0),

@@ -30,10 +30,12 @@ class JointModel(NamedTuple):
     """Joint states as numbers (see `hocket.task.teamwork.joint.JointSpace`)."""
 
     size: Ints  # [N] arrivals of each agent
+    place: Ints  # [N] by how much the number of a joint state grows with an agent's arrival ...
+    each: int  # ... and with the team state
     end: Ints  # [N, V, S, A] the arrival to which an action leads if it does not slip
-    kinds: Ints  # [N] how many kinds of steps an agent has
-    kind: Ints  # [N, arrivals] which of them an arrival is
-    landing: Ints  # [N, arrivals] the arrival that stands for its cell between steps
+    kind: Ints  # [N, arrivals] what an arrival adds to the number of the situation in which a step settles
+    kinds: int  # by how much that number grows with the team state
+    landing: Ints  # [N, arrivals] what the cell adds to the number of the joint state after the step
     settled: Ints  # [V x kinds of the first agent x ...] the team state in which a step settles
     cost: Doubles  # [likewise] of the step; [0]: every step costs 1
     discount: float
@@ -48,7 +50,7 @@ class JointBuffers(NamedTuple):
     """Buffers for what is computed about a joint state."""
 
     landing: Ints  # [N, A] what an agent's action adds to the number of the joint state that is reached ...
-    kind: Ints  # [N, A] ... and to that of the situation in which the step settles
+    kind: Ints  # [N, A] ... and to that of the situation
     goal: Ints  # [N, A] the cell on the map to which it leads
     reached: Ints  # [A ** N] the joint state to which a joint action leads
     situation: Ints  # [A ** N] and the situation
@@ -62,21 +64,15 @@ class JointBuffers(NamedTuple):
 @inlined
 def follow(state: np.int64, model: JointModel, room: JointBuffers) -> None:
     """Find the joint state to which every joint action leads if nobody slips."""
-    agents, team, factor, kinds = len(model.size), np.int64(state), np.int64(1), np.int64(1)
-    for index in range(agents):
-        team //= model.size[index]
-    rest = np.int64(state)
-    for index in range(agents):
-        agent = agents - 1 - index
-        place = rest % model.size[agent]
-        rest //= model.size[agent]
+    agents, team = len(model.size), np.int64(state) // model.each
+    for agent in range(agents):
+        place = np.int64(state) // model.place[agent] % model.size[agent]
         room.before[agent] = model.cell[agent, place]
         for action in range(ACTIONS):
             end = model.end[agent, team, place, action]
             room.goal[agent, action] = model.cell[agent, end]
-            room.landing[agent, action] = factor * model.landing[agent, end]
-            room.kind[agent, action] = kinds * model.kind[agent, end]
-        factor, kinds = factor * model.size[agent], kinds * model.kinds[agent]
+            room.landing[agent, action] = model.landing[agent, end]
+            room.kind[agent, action] = model.kind[agent, end]
     for joint in range(len(room.reached)):
         if model.body_rule != NO_BODIES:
             number = u64(joint)
@@ -85,7 +81,7 @@ def follow(state: np.int64, model: JointModel, room: JointBuffers) -> None:
                 room.after[agent] = room.goal[agent, number % ACTIONS]
                 number //= ACTIONS
             hold_apart(model.body_rule, model.body, room.before, room.after, room.held, room.claim)
-        number, cells, situation = u64(joint), np.int64(0), team * kinds
+        number, cells, situation = u64(joint), np.int64(0), team * model.kinds
         for index in range(agents):
             agent, action = agents - 1 - index, number % ACTIONS
             if model.body_rule != NO_BODIES and room.after[agent] == room.before[agent]:
@@ -93,7 +89,7 @@ def follow(state: np.int64, model: JointModel, room: JointBuffers) -> None:
             cells += room.landing[agent, action]
             situation += room.kind[agent, action]
             number //= ACTIONS
-        room.reached[joint], room.situation[joint] = model.settled[situation] * factor + cells, situation
+        room.reached[joint], room.situation[joint] = model.settled[situation] * model.each + cells, situation
 
 
 @inlined

@@ -32,7 +32,6 @@ from hocket.learn.sweep.planning import (
     sweep_tables,
 )
 from hocket.learn.sweep.practice import SHARE_PRACTISED, Practice
-from hocket.learn.sweep.queue import make_queue
 from hocket.learn.world import CommonTries, WorldModel
 from hocket.random import TRAINING, stream_key
 from hocket.task.grid import OUTCOMES
@@ -95,7 +94,7 @@ class SweepBlock:
             best=np.zeros(len(view.world.dynamics)),
         )
         starts, now = tables.starts(agent).astype(np.int64), np.array([cell, initial, 0])
-        lane = kernel.SweepLane(model, make_queue(tables.cells), now, key, starts, initial)
+        lane = kernel.SweepLane(model, kernel.make_queue(tables.cells), now, key, starts, initial)
         return Sweeper(moves, place, view, view, lane)
 
     def _view(self, table: IndividualTable, moves: MoveTable) -> View:

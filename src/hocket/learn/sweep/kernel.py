@@ -28,7 +28,6 @@ from hocket.learn.kernels.primitives import (
     sync_draw,
     u64,
 )
-from hocket.learn.sweep.queue import Queue, dequeue, enqueue
 
 ACTIONS, OUTCOMES = u64(5), u64(3)
 LEAST, MOST = -1e300, 1e300
@@ -36,6 +35,23 @@ TINY = 1e-50  # that nobody could keep in single precision
 
 Doubles = NDArray[np.float64]
 Words = NDArray[np.int32]
+
+
+class Queue(NamedTuple):
+    """A queue of cells, the most urgent first: a binary heap that knows where each cell is.
+
+    None is more urgent than its parent. Of two alike the lower number goes first.
+    """
+
+    cell: Ints  # [S] of which the first `size` count
+    place: Ints  # [S] where a cell is in it; -1: it is not
+    urgency: NDArray[np.float64]  # [S]
+    size: Ints  # [1]
+
+
+def make_queue(cells: int) -> Queue:
+    """Make room for cells in a queue that has none."""
+    return Queue(np.zeros(cells, np.int64), np.full(cells, -1), np.zeros(cells), np.zeros(1, np.int64))
 
 
 class SweepTables(NamedTuple):
@@ -85,6 +101,59 @@ class SweepParameters(NamedTuple):
     backups: int  # cells that are planned anew after a step, at most
     priority_threshold: float  # that is passed on, as a part of a value
     max_episode_steps: int  # at most
+
+
+@inlined
+def goes_before(queue: Queue, one: Index, other: Index) -> bool:
+    """Say whether one cell is more urgent than another."""
+    first, second = queue.urgency[one], queue.urgency[other]
+    return bool(first > second or (first == second and one < other))
+
+
+@inlined
+def put(queue: Queue, place: Index, cell: Index) -> None:
+    """Write a cell to a place."""
+    queue.cell[place], queue.place[cell] = cell, place
+
+
+@inlined
+def enqueue(queue: Queue, cell: Index, urgency: float) -> None:
+    """Put a cell into the queue, or make it more urgent."""
+    place = queue.place[cell]
+    if place < 0:
+        place = queue.size[0]
+        queue.size[0] += 1
+    elif urgency <= queue.urgency[cell]:
+        return
+    queue.urgency[cell] = urgency
+    while place > 0:
+        parent = queue.cell[(place - 1) >> 1]
+        if not goes_before(queue, cell, parent):
+            break
+        put(queue, place, parent)
+        place = (place - 1) >> 1
+    put(queue, place, cell)
+
+
+@inlined
+def dequeue(queue: Queue) -> Index:
+    """Take the most urgent cell out of a queue that has one."""
+    taken = queue.cell[0]
+    queue.place[taken] = -1
+    queue.size[0] -= 1
+    size = queue.size[0]
+    if size > 0:
+        moved, place = queue.cell[size], np.int64(0)
+        while 2 * place + 1 < size:
+            child = 2 * place + 1
+            if child + 1 < size and goes_before(queue, queue.cell[child + 1], queue.cell[child]):
+                child += 1
+            if not goes_before(queue, queue.cell[child], moved):
+                break
+            put(queue, place, queue.cell[child])
+            place = child
+        put(queue, place, moved)
+    return taken
 
 
 @inlined
