@@ -1,9 +1,4 @@
-"""Prioritised sweeping: each agent learns how its moves turn out, hopes for the best where it does not know, and plans.
-
-It trains with simulated teammates, as DQPRM does, and knows its local reward machine, where on the map its events
-happen, where gates are, how likely simulated teammates are to be ready, and that a step leads no farther than to the
-next cell. How moves turn out (walls, slips, what a gate closes) it learns from tries.
-"""
+"""Training, reviews and planning of every agent of every seed, each with its model (see `hocket.learn.sweep`)."""
 
 from __future__ import annotations
 

@@ -26,14 +26,9 @@ class Practice:
     """A bout: a few team episodes of one seed, which can be interrupted after every step."""
 
     def __init__(
-        self,
-        tables: Tables,
-        parameters: kernel.SweepParameters,
-        agents: Sequence[Sweeper],
-        bout: int,
-        most_steps: int,
+        self, tables: Tables, parameters: kernel.SweepParameters, team: Sequence[Sweeper], bout: int, most_steps: int
     ) -> None:
-        self.tables, self.parameters, self.agents = tables, parameters, agents
+        self.tables, self.parameters, self.team = tables, parameters, team
         self.bout, self.steps_left = bout, most_steps
         self.patience, self.quiet = patience_of(tables), 0  # steps without an event: the limit, and so far
         self.episodes_left = EPISODES
@@ -58,7 +53,7 @@ class Practice:
 
     def _step(self, time: int) -> None:
         """Let everyone act once."""
-        tables, team = self.tables, self.agents
+        tables, team = self.tables, self.team
         before, state = (np.array([[agent.lane.now[part] for agent in team]]) for part in range(2))
         arrival = [kernel.act_lane(agent.lane, agent.view.world, self.parameters, time) for agent in team]
         cell = np.array([arrival], np.int64) % tables.cells
@@ -75,7 +70,7 @@ class Practice:
     def _restart(self, time: int) -> None:
         """Begin everyone's next episode after a step."""
         self.quiet = 0
-        for agent in self.agents:
+        for agent in self.team:
             lane = agent.lane
             place = start_draw(int(lane.key), time + 1, len(lane.starts))
             lane.now[:] = lane.starts[place], lane.initial, 0
