@@ -17,9 +17,9 @@ from hocket.learn.sweep import SweepSettings, kernel
 from hocket.learn.sweep.beliefs import Beliefs, imagined_moves
 from hocket.learn.sweep.planning import (
     PRECISION,
+    AgentView,
     LanePlan,
     Sweeper,
-    View,
     machine_bounds,
     open_moves,
     optimistic_values,
@@ -67,7 +67,7 @@ class SweepBlock:
         of_alike = [pick_table(int(agents[0])) for agents in alike]
         moves = _list_moves(tables, of_alike)
         self.common = CommonTries(moves, len(seeds))
-        begun = dict[int, tuple[MoveTable, NDArray[np.int64], View]]()
+        begun = dict[int, tuple[MoveTable, NDArray[np.int64], AgentView]]()
         for agents, table, listed, place in zip(alike, of_alike, moves, self.common.place, strict=True):
             begun |= dict.fromkeys(agents.tolist(), (listed, place, self._view(table, listed)))
         self.tables, self.shares = tables, settings.share_world
@@ -76,7 +76,7 @@ class SweepBlock:
         self.planned: dict[int, Arrays] = {}  # by the tries so far
         self.practices = dict[int, Practice]()  # of the seeds whose agents act together
 
-    def _begin(self, seed: int, agent: int, moves: MoveTable, place: NDArray[np.int64], view: View) -> Sweeper:
+    def _begin(self, seed: int, agent: int, moves: MoveTable, place: NDArray[np.int64], view: AgentView) -> Sweeper:
         """Put an agent where it starts, without a try: it is worth what is hoped for to arrive in a cell."""
         tables, key = self.tables, np.uint64(stream_key(TRAINING, seed, agent))
         (cell,), initial = draw_starts(tables, np.array([key]), np.array([agent])), int(tables.initial[agent])
@@ -92,7 +92,7 @@ class SweepBlock:
         lane = kernel.SweepLane(model, kernel.make_queue(tables.cells), now, key, starts, initial)
         return Sweeper(moves, place, view, view, lane)
 
-    def _view(self, table: IndividualTable, moves: MoveTable) -> View:
+    def _view(self, table: IndividualTable, moves: MoveTable) -> AgentView:
         """Work out what an agent goes by; values are bounded by the distance to its events or, flat, by its machine."""
         discount = self.parameters.discount
         if self.prior == "distance":
@@ -100,7 +100,7 @@ class SweepBlock:
         else:
             arrival = np.tile(machine_bounds(table, discount, np.max), (len(table.kind), 1))
             bound = arrival[: table.cells]
-        return View(sweep_tables(table, moves), bound, arrival, machine_bounds(table, discount, np.min))
+        return AgentView(sweep_tables(table, moves), bound, arrival, machine_bounds(table, discount, np.min))
 
     def train(self, begin: int, steps: int) -> None:
         self.planned.clear()
@@ -187,7 +187,7 @@ class SweepBlock:
         model.arrival[:] = self._hopeful_plan(agent, view).arrival
         agent.lane = agent.lane._replace(model=model)
 
-    def _hopeful_plan(self, agent: Sweeper, view: View) -> LanePlan:
+    def _hopeful_plan(self, agent: Sweeper, view: AgentView) -> LanePlan:
         """Plan with what an agent has tried, and hope for the best where it has not."""
         optimism, discount = self.parameters.optimism, self.parameters.discount
         return plan(agent.tries, view.world, view.optimistic_value, optimism, discount)

@@ -20,7 +20,7 @@ PRECISION = 1e-9  # of the values by which policies are tested, as a part of eac
 MOST_SWEEPS = 10_000
 
 
-class View(NamedTuple):
+class AgentView(NamedTuple):
     """What agents go by who believe the same of their teammates."""
 
     world: kernel.SweepTables
@@ -35,8 +35,8 @@ class Sweeper:
 
     moves: MoveTable
     place: NDArray[np.int64]  # [moves] of each among those of all agents
-    first: View  # by which it has begun
-    view: View
+    first: AgentView  # by which it has begun
+    view: AgentView
     lane: kernel.SweepLane
 
     @property
