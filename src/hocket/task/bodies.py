@@ -78,8 +78,7 @@ def hold_apart(bodies: Bodies, unit: Words, before: Mapping[Who, int], after: Ma
         held: list[Who] = []
         for place, names in together.items():
             coming = [name for name in names if unit[before[name]] != place]
-            late = [name for name in coming if turn[name] <= last.get(place, -1)]
-            coming = [name for name in coming if name not in late] + late
+            coming.sort(key=lambda name: turn[name] <= last.get(place, -1))  # those whose turn it has been come last
             goes = len(coming) == len(names) and (len(coming) == 1 or bodies != SYMMETRIC)  # the first of them
             held += coming[goes:]
         if not held:
