@@ -34,7 +34,7 @@ def solve(
     counter = Effort(effort)
 
     def missed(chosen: int) -> int:
-        counter.spend(10)
+        counter.left -= 10
         return next((clause for clause in clauses if not clause & chosen), 0)
 
     return find_cheapest(lambda chosen: not missed(chosen), missed, prices, counter, guesses)

@@ -9,6 +9,7 @@ that sums and comparisons are exact.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -18,14 +19,11 @@ STUBBORN = 5  # nodes after which guesses are tried out
 Test = Callable[[int], bool]  # of a set
 
 
+@dataclass
 class Effort:
     """How much work may still be done: counted, not timed, so that an answer is the same on every machine."""
 
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def spend(self, amount: int) -> None:
-        self.left -= amount
+    left: int
 
     @property
     def is_spent(self) -> bool:
@@ -168,7 +166,7 @@ class _Search:
     def climb(self, ascent: _Ascent) -> bool:
         """Raise the bound until what it has made free passes; say whether the node may hold a better set."""
         known = sorted(self.clauses, key=lambda clause: (clause & ~ascent.outside).bit_count())
-        self.effort.spend(NODE + len(self.prices) + CLAUSE * len(known))
+        self.effort.left -= NODE + len(self.prices) + CLAUSE * len(known)
         for clause in known:
             if not ascent.take(clause):
                 return False

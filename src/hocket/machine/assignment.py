@@ -25,7 +25,7 @@ from hocket.graphs import SMALL, Flags, Ints, flags_at
 from hocket.hitting_set import Effort, as_set, elements_of, find_cheapest, take_what_fits
 from hocket.machine.algebra import Projection, reachable_part
 from hocket.machine.composition import Composition, Parts, Team, independent_parts, shares
-from hocket.machine.counterexample import confuse, merged_pairs, why_merged
+from hocket.machine.counterexample import confuse, find_unshared_pairs
 from hocket.machine.decomposition import Control, Knows, check_control, check_knows, enumerate_states
 from hocket.machine.names import Known, Names, check_name
 from hocket.machine.reward_machine import RewardMachine
@@ -288,7 +288,7 @@ class Failures:
 
     def are_prevented(self, known: int) -> bool:
         """Say whether a set of pairs (agent, event) prevents all failures, that is, whether it is decomposable so."""
-        self.effort.spend(CHECK + self.agents * (2 + self._size // 256))
+        self.effort.left -= CHECK + self.agents * (2 + self._size // 256)
         rows = self._rows(known)
         return self._left_by(rows) == 0 and self._find_unshared(rows) is None
 
@@ -322,7 +322,7 @@ class Failures:
             transitions = len(self.machine.graph.target)
             if len(self._kept) * self._size > MOST_KEPT:
                 self._kept.clear()
-            self.effort.spend(PROJECTION + PER_TRANSITION * min(transitions, SMALL) + transitions + self._size // 4)
+            self.effort.left -= PROJECTION + PER_TRANSITION * min(transitions, SMALL) + transitions + self._size // 4
             visible = self._visible(row)
             projection = Projection(self.machine, visible)
             accepts = np.zeros((len(visible) + 1, len(projection.is_final)), np.bool_)  # [events + 1, classes]
@@ -343,7 +343,7 @@ class Failures:
         visible, completes = self._visible(row), event == len(self.machine.events)
         if state < 0 or not (completes or visible[event]):
             return [event]
-        self.effort.spend(PROJECTION + len(self.machine.graph.target))
+        self.effort.left -= PROJECTION + len(self.machine.graph.target)
         return confuse(self.machine, visible, self._known_to(row).classes, state, -1 if completes else event)[1]
 
     def _find_unshared(self, rows: list[bytes]) -> Refutation | None:
@@ -359,7 +359,7 @@ class Failures:
                 if len(self._refuted) * self._size > MOST_KEPT:
                     self._refuted.clear()
                 edges = len(self._decimals.edges(event))
-                self.effort.spend(PROJECTION + PER_EQUATION * edges * len(key[1]))
+                self.effort.left -= PROJECTION + PER_EQUATION * edges * len(key[1])
                 classes = [self._known_to(row).classes for row in sorted(key[1])]
                 self._refuted[key] = refute(self.machine, self._decimals, event, classes)
             if (refutation := self._refuted[key]) is not None:
@@ -371,10 +371,9 @@ class Failures:
         visible = self._visible(row)
         if not visible[refutation.event]:
             return [refutation.event]
-        pairs = merged_pairs(self.machine, self._known_to(row).classes, refutation)
-        self.effort.spend((PROJECTION + len(self.machine.graph.target)) * len(pairs))
-        why = (why_merged(self.machine, visible, state, other) for state, other in pairs)
-        return list(dict.fromkeys(event for events in why for event in events))
+        merged = find_unshared_pairs(self.machine, visible, self._known_to(row).classes, refutation)
+        self.effort.left -= (PROJECTION + len(self.machine.graph.target)) * len(merged)
+        return list(dict.fromkeys(event for *_, events in merged for event in events))
 
     def _visible(self, row: bytes) -> Flags:
         events = len(self.machine.events)

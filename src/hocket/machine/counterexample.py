@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple
@@ -136,8 +136,8 @@ def describe_structure(machine: RewardMachine, projections: Views, state: int, e
     """Describe a phantom event or premature completion: the trace to its state, and what projections merge."""
     trace = machine.trace_to(state)
 
-    def merged(view: Projection) -> Iterator[Merged]:
-        yield state, *confuse(machine, view.visible, view.classes, state, event)
+    def merged(view: Projection) -> list[Merged]:
+        return [(state, *confuse(machine, view.visible, view.classes, state, event))]
 
     return Counterexample(
         trace=trace,
@@ -152,9 +152,8 @@ def describe_structure(machine: RewardMachine, projections: Views, state: int, e
 def describe_unshared(machine: RewardMachine, projections: Views, refutation: Refutation) -> Counterexample:
     """Describe rewards that cannot be shared out: the transitions that contradict each other, and what is merged."""
 
-    def merged(view: Projection) -> Iterator[Merged]:
-        for state, other in merged_pairs(machine, view.classes, refutation):
-            yield state, other, why_merged(machine, view.visible, state, other)
+    def merged(view: Projection) -> list[Merged]:
+        return find_unshared_pairs(machine, view.visible, view.classes, refutation)
 
     terms = tuple(
         Term(weight, machine.states.at(int(machine.graph.source[edge])), float(machine.reward[edge]))
@@ -171,7 +170,7 @@ def describe_unshared(machine: RewardMachine, projections: Views, refutation: Re
 
 
 def _confusions(
-    machine: RewardMachine, projections: Views, event: int, merged: Callable[[Projection], Iterable[Merged]]
+    machine: RewardMachine, projections: Views, event: int, merged: Callable[[Projection], list[Merged]]
 ) -> tuple[Confusion, ...]:
     """Name what the projections of all agents merge that know an event; of all, if it is none."""
     names, events = machine.states, machine.events
@@ -183,12 +182,12 @@ def _confusions(
     )
 
 
-def merged_pairs(machine: RewardMachine, classes: Ints, refutation: Refutation) -> list[tuple[int, int]]:
+def find_unshared_pairs(team: RewardMachine, visible: Flags, classes: Ints, refutation: Refutation) -> list[Merged]:
     """Match the states on both sides of a refutation that an agent takes for one another."""
     waiting: dict[int, list[tuple[int, int]]] = {}  # class -> states on one side, with what is left of their weights
     pairs: dict[tuple[int, int], None] = {}
     for edge, weight in refutation.weights:
-        state = int(machine.graph.source[edge])
+        state = int(team.graph.source[edge])
         group = waiting.setdefault(int(classes[state]), [])
         while weight and group and group[-1][1] * weight < 0:
             other, left = group.pop()
@@ -199,7 +198,8 @@ def merged_pairs(machine: RewardMachine, classes: Ints, refutation: Refutation) 
                 weight = 0
         if weight:
             group.append((state, weight))
-    return list(pairs)
+    states = len(team.states)
+    return [(one, *_nearest_merged(team, visible, one, flags_at(other, states))) for one, other in pairs]
 
 
 def confuse(team: RewardMachine, visible: Flags, classes: Ints, state: int, event: int) -> tuple[int, list[int]]:
@@ -212,11 +212,6 @@ def confuse(team: RewardMachine, visible: Flags, classes: Ints, state: int, even
     graph = team.graph
     goals = team.is_final if event < 0 else flags_at(graph.source[graph.label == event], graph.nodes)
     return _nearest_merged(team, visible, state, goals & (classes == classes[state]))
-
-
-def why_merged(team: RewardMachine, visible: Flags, state: int, other: int) -> list[int]:
-    """List the hidden events on which it rests that the projection onto the visible ones merges two states."""
-    return _nearest_merged(team, visible, state, flags_at(other, len(team.states)))[1]
 
 
 def _nearest_merged(team: RewardMachine, visible: Flags, state: int, goals: Flags) -> tuple[int, list[int]]:

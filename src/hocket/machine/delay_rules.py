@@ -94,10 +94,10 @@ def find_rules(decomposition: Decomposition, chosen: Deciders, hearers: Known, c
 def cheapest(rules: list[Rule], chosen: Deciders, pairs: list[Pair], effort: int) -> tuple[tuple[Pair, ...], bool]:
     """Find the fewest pairs that satisfy all rules, and say whether that is proved."""
     number = {pair: index for index, pair in enumerate(pairs)}
-    left = Effort(effort)
+    search_effort = Effort(effort)
 
     def failing(added: int) -> int:
-        left.spend(CHECK + len(rules))
+        search_effort.left -= CHECK + len(rules)
         grown = {event: set(agents) for event, agents in chosen.items()}
         for index in elements_of(added):
             agent, event = pairs[index]
@@ -105,7 +105,7 @@ def cheapest(rules: list[Rule], chosen: Deciders, pairs: list[Pair], effort: int
         clauses = (rule.clause(grown) for rule in rules)
         return as_set(number[pair] for pair in next(filter(None, clauses), []))
 
-    best = find_cheapest(lambda added: not failing(added), failing, dict.fromkeys(range(len(pairs)), 1), left)
+    best = find_cheapest(lambda added: not failing(added), failing, dict.fromkeys(range(len(pairs)), 1), search_effort)
     return tuple(pairs[index] for index in elements_of(best.chosen)), best.chosen.bit_count() == best.bound
 
 

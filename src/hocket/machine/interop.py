@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from importlib import import_module
 from numbers import Real
 from types import ModuleType
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from networkx import DiGraph, MultiDiGraph
 
     Automaton: TypeAlias = Dfa | MooreMachine | MealyMachine
+    Steps: TypeAlias = list[tuple[State, Hashable, State]]
 
 Missing = Literal["sink", "stay"]
 Triples = list[tuple[str, str, str]]
@@ -117,10 +118,11 @@ def from_aalpy(automaton: Automaton, *, undefined: Missing | None = None) -> Rew
     aalpy = _library("aalpy")
     if not isinstance(automaton, (aalpy.Dfa, aalpy.MooreMachine, aalpy.MealyMachine)):
         raise MachineError(f"must be a Dfa, a MooreMachine or a MealyMachine of AALpy, got {type(automaton).__name__}")
-    _check_members(automaton)
+    steps = [(state, event, end) for state in automaton.states for event, end in state.transitions.items()]
+    _check_members(automaton, steps)
     names = _names((state.state_id for state in automaton.states if state.state_id is not None), "a state")
-    events = _names((event for _, event, _ in _steps(automaton)), "an event")
-    steps, rewards = list(_steps(automaton)), _rewards_of(automaton)
+    events = _names((event for _, event, _ in steps), "an event")
+    rewards = _rewards_of(automaton, steps)
     earned = rewards or {}
     active = {s.state_id for s, event, end in steps if end is not s or earned.get((s.state_id, event))}
     idle = {state.state_id for state in automaton.states} - active  # never left, and nothing is earned there
@@ -153,22 +155,21 @@ def from_aalpy(automaton: Automaton, *, undefined: Missing | None = None) -> Rew
     )
 
 
-def _check_members(automaton: Automaton) -> None:
+def _check_members(automaton: Automaton, steps: Steps) -> None:
     """Require that an automaton's states are all there, each with an id of its own."""
     if len({state.state_id for state in automaton.states}) < len(automaton.states):
         raise MachineError("the states of an automaton must have different ids")
     members = set(map(id, automaton.states))
-    for state in (automaton.initial_state, *(target for _, _, target in _steps(automaton))):
+    for state in (automaton.initial_state, *(target for _, _, target in steps)):
         if id(state) not in members:
             raise MachineError(f"state {state.state_id!r:.60} must be among the states of its automaton")
 
 
-def _rewards_of(automaton: Automaton) -> dict[tuple[Hashable, Hashable], float] | None:
+def _rewards_of(automaton: Automaton, steps: Steps) -> dict[tuple[Hashable, Hashable], float] | None:
     """Read outputs as rewards of the steps; None where they tell accepting states."""
-    states, steps = automaton.states, list(_steps(automaton))
-    if all(hasattr(state, "output_fun") for state in states):
+    if all(hasattr(state, "output_fun") for state in automaton.states):
         return {(state.state_id, event): _as_reward(state.output_fun[event]) for state, event, _ in steps}
-    if all(isinstance(state.output, bool) for state in states):
+    if all(isinstance(state.output, bool) for state in automaton.states):
         return None
     return {
         (state.state_id, event): 0.0 if target is state else _as_reward(target.output) for state, event, target in steps
@@ -179,12 +180,6 @@ def _as_reward(output: object) -> float:
     if not isinstance(output, Real):
         raise MachineError(f"the outputs of an automaton must be rewards or tell accepting states, got {output!r:.60}")
     return float(output)
-
-
-def _steps(automaton: Automaton) -> Iterator[tuple[State, Hashable, State]]:
-    for state in automaton.states:
-        for event, target in state.transitions.items():
-            yield state, event, target
 
 
 def _marked(graph: DiGraph, names: Mapping[Hashable, str], attribute: str, listed: Iterable[object]) -> list[str]:

@@ -157,10 +157,8 @@ class RewardMachine:
         raise AttributeError(f"a RewardMachine cannot be changed, tried to delete {name!r}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        graph = self.graph
-        edges = (graph.source, graph.label, graph.target)
-        names = (self.states, self.events, self.start)
-        return RewardMachine._from_arrays, (*names, *edges, self.is_final, self.reward, self.origin, self.meaning)
+        begin = self.states, self.events, self.start, *self.graph[1:]
+        return RewardMachine._from_arrays, (*begin, self.is_final, self.reward, self.origin, self.meaning)
 
     @property
     def initial(self) -> str:
