@@ -192,12 +192,11 @@ def minimize(machine: RewardMachine) -> RewardMachine:
     {'u0', '{u1,u2}', 'u3'}
     """
     require_machines(machine)
-    blocks = _coarsest_partition(machine)
+    blocks = sorted(_coarsest_partition(machine), key=min)
     classes = np.full(len(machine.states), -1, np.int32)
-    first = np.sort(np.array([min(block) for block in blocks]))
-    for block in blocks:
-        classes[list(block)] = np.searchsorted(first, min(block))
-    return _quotient(machine, classes, first)
+    for number, block in enumerate(blocks):
+        classes[list(block)] = number
+    return _quotient(machine, classes, np.array([min(block) for block in blocks]))
 
 
 def _coarsest_partition(machine: RewardMachine) -> list[set[int]]:
@@ -205,27 +204,24 @@ def _coarsest_partition(machine: RewardMachine) -> list[set[int]]:
     first, _, label, target = (part.tolist() for part in machine.graph)
     reward, is_final = machine.reward.tolist(), machine.is_final.tolist()
     reachable = machine.reach.order.tolist()
-    incoming: dict[tuple[int, int], list[int]] = {}
+    incoming: dict[int, dict[int, list[int]]] = {}  # state -> event -> the states from which it leads there
     by_signature: dict[object, set[int]] = {}
     for state in reachable:
         row = range(first[state], first[state + 1])
         for edge in row:
-            incoming.setdefault((target[edge], label[edge]), []).append(state)
+            incoming.setdefault(target[edge], {}).setdefault(label[edge], []).append(state)
         signature = (is_final[state], tuple([(label[edge], reward[edge]) for edge in row]))
         by_signature.setdefault(signature, set()).add(state)
     blocks = list(by_signature.values())
     block_of = {state: index for index, block in enumerate(blocks) for state in block}
-    enters: dict[int, set[int]] = {}  # state -> the events that lead to it
-    for state, event in incoming:
-        enters.setdefault(state, set()).add(event)
     # A splitter's every event is tried; of a block that is split later, the smaller half is enough (Hopcroft).
     waiting = deque(range(len(blocks)))
     while waiting:
         index = waiting.popleft()
         sources: dict[int, list[int]] = {}  # event -> the states that it leads into the splitter
         for state in blocks[index]:
-            for event in enters.get(state, ()):
-                sources.setdefault(event, []).extend(incoming[state, event])
+            for event, before in incoming.get(state, {}).items():
+                sources.setdefault(event, []).extend(before)
         for states in sources.values():
             touched: dict[int, set[int]] = {}
             for state in states:

@@ -26,35 +26,36 @@ class Names(Set[str], Hashable):
     __slots__ = ("_count", "_listed", "_make", "_table")
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self._table: dict[str, int] | None = {name: position for position, name in enumerate(dict.fromkeys(names))}
-        self._count = len(self._table)
-        self._make: Callable[[int], str] | None = None
-        self._listed: tuple[str, ...] | None = None
+        listed = tuple(dict.fromkeys(names))
+        self._count = len(listed)
+        self._make: Callable[[int], str] = listed.__getitem__
+        self._listed: tuple[str, ...] | None = listed
+        self._table: dict[str, int] | None = None
 
     @classmethod
     def lazily(cls, count: int, make: Callable[[int], str]) -> Names:
         """Promise so many names, of which `make` gives the one at a position; no two of them may be equal."""
         names = cls()
-        names._table, names._count, names._make = None, count, make
+        names._count, names._make, names._listed = count, make, None
         return names
 
     @property
     def _index(self) -> dict[str, int]:
         if self._table is None:
-            self._table = {name: position for position, name in enumerate(map(self._make or str, range(self._count)))}
+            self._table = {name: position for position, name in enumerate(self.listed)}
         return self._table
 
     def __contains__(self, name: object) -> bool:
         return name in self._index
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._index)
+        return iter(self.listed)
 
     def __len__(self) -> int:
         return self._count
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._index))
+        return hash(frozenset(self.listed))
 
     def __repr__(self) -> str:
         return "{" + ", ".join(map(repr, self)) + "}"
@@ -68,15 +69,13 @@ class Names(Set[str], Hashable):
 
     def at(self, position: int) -> str:
         """Return the name at a position, without making the others where they are not made yet."""
-        if self._table is None and self._make is not None:
-            return self._make(position)
-        return self.listed[position]
+        return self._make(position)
 
     @property
     def listed(self) -> tuple[str, ...]:
         """The names in their order."""
         if self._listed is None:
-            self._listed = tuple(self)
+            self._listed = tuple(map(self._make, range(self._count)))
         return self._listed
 
 
