@@ -244,18 +244,14 @@ def find_idle(team: Team, machines: Parts, controls: Mapping[str, Iterable[str]]
 
     Nothing rewards such an agent for these events, so that the team may wait for ever. A large team is not looked at.
     """
-    wholes = [*team.parts.values()] if isinstance(team, Composition) else [team]
-    if sum(len(machine.graph.target) for machine in wholes) > LARGEST_SEARCH:
+    whole = team if isinstance(team, Composition) else Composition({"team": team})
+    parts = [*whole.parts.values()]
+    if sum(len(part.graph.target) for part in parts) > LARGEST_SEARCH:
         return {}
-
-    parts: dict[str, list[RewardMachine]] = {}  # that have an event
-    for machine in wholes:
-        for event in machine.events:
-            parts.setdefault(event, []).append(machine)
 
     @cache  # many may share an event, and so many parts have it
     def is_needed(event: str) -> bool:
-        return any(not completes_without(machine, event) for machine in parts.get(event, ()))
+        return any(not completes_without(parts[place], event) for place in whole.owners.get(event, ()))
 
     spare = {
         agent: [event for event in controls[agent] if completes_without(machine, event)]

@@ -164,7 +164,7 @@ def decompose(
         controllers,
         MappingProxyType(machines),
         example,
-        Names(tuple(team.events)[event] for event in unknown_events(team, list(projections.values()))),
+        unknown_events(team, list(projections.values())),
         MappingProxyType({agent: team.trace_to(int(states[0])) for agent, states in early.items() if len(states)}),
     )
 
@@ -180,8 +180,7 @@ def _by_parts(team: Team, parts: Parts, known: Known, control: Known) -> Decompo
         for agent, machine in _machines_of(projections).items():
             machines[agent].append(machine)
         views = list(projections.values())
-        unseen = [tuple(part.events)[event] for event in unknown_events(part, views)] if views else list(part.events)
-        unknown += unseen
+        unknown += unknown_events(part, views) if views else part.events
         if views and (failure := find_failure(part, views)) is not None:
             example = describe_structure(part, projections, *failure)
             if example.event is None:  # agents believe that all is done once all other parts are
@@ -251,10 +250,11 @@ def _machines_of(projections: Views) -> dict[str, RewardMachine]:
     return {agent: named[id(projection)] for agent, projection in projections.items()}
 
 
-def unknown_events(machine: RewardMachine, projections: Sequence[Projection]) -> list[int]:
+def unknown_events(machine: RewardMachine, projections: Sequence[Projection]) -> Names:
     """List the events that can happen and are in no local event set; all states are reachable."""
     seen = np.logical_or.reduce([projection.visible for projection in projections])
-    return np.flatnonzero(flags_at(machine.graph.label, len(seen)) & ~seen).tolist()
+    unseen = np.flatnonzero(flags_at(machine.graph.label, len(seen)) & ~seen)
+    return Names(map(machine.events.at, unseen.tolist()))
 
 
 def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:

@@ -63,7 +63,7 @@ def share_rewards(team: RewardMachine, projections: Views, control: Known) -> Am
     """
     decimals = Decimals(team)
     amounts = {agent: np.zeros(len(view.source), np.object_) for agent, view in projections.items()}
-    refutations: list[tuple[int, Refutation]] = []
+    refutations: list[Refutation] = []
     for event, name in enumerate(team.events):
         groups = _groups(projections, event)
         if not groups or len(edges := decimals.edges(event)) == 0:
@@ -80,10 +80,9 @@ def share_rewards(team: RewardMachine, projections: Views, control: Known) -> Am
                 for agent, part in zip(paid, zip(*parts, strict=True), strict=True):
                     amounts[agent][at] = part
         else:
-            weights = tuple((int(edges[row]), weight) for row, weight in solved.items())
-            refutations.append((decimals.rank[weights[0][0]], Refutation(event, weights)))
+            refutations.append(_refutation(event, edges, solved))
     if refutations:
-        return min(refutations, key=lambda nearest: nearest[0])[1]
+        return min(refutations, key=lambda refutation: decimals.rank[refutation.weights[0][0]])
     return Amounts(amounts, decimals.unit)
 
 
@@ -92,9 +91,11 @@ def refute(team: RewardMachine, decimals: Decimals, event: int, classes: Sequenc
     edges = decimals.edges(event)
     columns = [of_state[team.graph.source[edges]] for of_state in classes]
     solved = solve(columns, decimals.codes[edges], decimals.values, None)
-    if isinstance(solved, list):
-        return None
-    return Refutation(event, tuple((int(edges[row]), weight) for row, weight in solved.items()))
+    return None if isinstance(solved, list) else _refutation(event, edges, solved)
+
+
+def _refutation(event: int, edges: NDArray[np.intp], weights: Mapping[int, int]) -> Refutation:
+    return Refutation(event, tuple((int(edges[row]), weight) for row, weight in weights.items()))
 
 
 class Decimals:
