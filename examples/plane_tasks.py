@@ -13,7 +13,6 @@ from hocket.errors import SettingsError, TaskError, known_names
 from hocket.gym import IndividualStep, IndividualView, RawStep, WrappedTeam, wrap
 from hocket.task.conditions import Condition
 from hocket.task.episode import SYNC_PROBABILITY
-from hocket.task.gates import closed_regions
 from hocket.task.task import Task
 from plane import Disc, Plane, Point
 
@@ -148,7 +147,7 @@ def _closed(task: Task, plane: Plane, agent: str) -> dict[str, list[str]]:
     """List the places that gates close to an agent in each state of its machine."""
     for place in task.agents[agent].gates:
         plane.disc(place)
-    return dict(zip(task.machines[agent].states, closed_regions(task, agent), strict=True))
+    return dict(zip(task.machines[agent].states, task.closed_regions(agent), strict=True))
 
 
 def _conditions(task: Task, plane: Plane, agent: str) -> dict[str, Condition]:
