@@ -98,7 +98,7 @@ class CopiesEnv(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         if not self._is_seeded:
             self._seeds[:] = self.np_random.integers(SEEDS, size=self.num_envs, dtype=np.uint64)
             self._numbers[:] = 0
-        for copy, number in enumerate(told) if given is not None else ():
+        for copy, number in enumerate(told):
             if number is not None:
                 self._seeds[copy], self._numbers[copy] = check_seed(number) & MASK, 0
 
