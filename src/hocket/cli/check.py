@@ -147,7 +147,7 @@ class Repair(OnSubject):
         subject = self.subject()
         if not subject.knows:
             raise AssignmentError("there are no local event sets to repair: --knows AGENT=EVENT,...")
-        costs = {_pair(pair, "--cost"): _number(text) for pair, text in items(self.cost, "--cost")}
+        costs = {_pair(pair, "--cost"): _number(text) for pair, text in items(self.cost, "--cost").items()}
         forbidden = [_pair(pair, "--forbid") for pair in flat(self.forbid)]
         try:
             fix, stall = find_repair(subject, costs, forbidden)
@@ -158,7 +158,7 @@ class Repair(OnSubject):
             return 1
         known = {agent: (*events, *fix.get(agent, ())) for agent, events in subject.knows.items()}
         if self.out is not None:
-            self.write(subject, known, {*fix, *(agent for agent, _ in items(self.knows, "--knows"))}, self.out)
+            self.write(subject, known, {*fix, *items(self.knows, "--knows")}, self.out)
         if self.json:
             stalls = {"problems": [f"The team stalls {stall}."]} if stall else {}
             return print_json({**fix.as_json(), "knows": known, **stalls}, ok=not stall)

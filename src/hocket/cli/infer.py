@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.options import Flag, Json, MaybeNumber, MaybePath, MaybeText, Number, Words, items, names, option
+from hocket.cli.options import Flag, Json, MaybeNumber, MaybePath, MaybeText, Number, Words, lists, option
 from hocket.cli.study import RunOptions
 from hocket.cli.subject import LARGEST_COMPOSITION
 from hocket.cli.terminal import SHOWN_AGENTS, make_console, print_json, print_rest
@@ -64,8 +64,8 @@ class Infer:
     def run(self) -> int:
         task = None if self.task is None else load_task(self.task)
         log = read_log(self.log, self.observed, self.outcome)
-        knows = {**({} if task is None else task.knows), **_named(self.knows, "--knows")}
-        control = {**({} if task is None else task.controllers), **_named(self.control, "--control")}
+        knows = {**({} if task is None else task.knows), **lists(self.knows, "--knows")}
+        control = {**({} if task is None else task.controllers), **lists(self.control, "--control")}
         if not knows and not control:
             raise AssignmentError(
                 "say who knows what: --knows AGENT=EVENT,..., --control EVENT=AGENT,... or --task TASK"
@@ -86,10 +86,6 @@ class Infer:
             return print_json({"explained": True, **answer.as_json()})
         print_answer(make_console(), answer)
         return 0
-
-
-def _named(given: Words, option: str) -> dict[str, Iterable[str]]:
-    return {key: names(text) for key, text in items(given, option)}
 
 
 def print_answer(console: Console, answer: Inferred) -> None:
@@ -149,7 +145,7 @@ class Ask:
 
     def run(self) -> int:
         task = None if self.task is None else load_task(self.task)
-        knows = {**({} if task is None else task.knows), **_named(self.knows, "--knows")}
+        knows = {**({} if task is None else task.knows), **lists(self.knows, "--knows")}
         if not knows:
             raise AssignmentError("say who knows what: --knows AGENT=EVENT,... or --task TASK")
         console = make_console(stderr=self.json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -68,17 +67,22 @@ def flat(given: Words) -> list[str]:
     return [word for words in given for word in words]
 
 
-def items(given: Words, option: str) -> Iterator[tuple[str, str]]:
+def items(given: Words, option: str) -> dict[str, str]:
     """Split words of the form KEY=VALUE."""
-    seen: set[str] = set()
+    values: dict[str, str] = {}
     for word in flat(given):
         key, equals, value = word.partition("=")
         if not equals or not key:
             raise AssignmentError(f"{option} takes words of the form KEY=VALUE, got {word!r}")
-        if key in seen:
+        if key in values:
             raise AssignmentError(f"{option} has {key!r} twice; give all of it in one word")
-        seen.add(key)
-        yield key, value
+        values[key] = value
+    return values
+
+
+def lists(given: Words, option: str) -> dict[str, tuple[str, ...]]:
+    """Split words of the form KEY=NAME,NAME."""
+    return {key: names(text) for key, text in items(given, option).items()}
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.options import MaybeText, Words, flat, items, names, option
+from hocket.cli.options import MaybeText, Words, flat, lists, names, option
 from hocket.documents import Document
 from hocket.errors import AssignmentError, counted
 from hocket.machine.composition import Composition
@@ -59,13 +59,13 @@ class OnSubject:
 
     def subject(self) -> Task | Design:
         """Load it; without local event sets, assume that agents know what they control."""
-        given = {agent: names(text) for agent, text in items(self.knows, "--knows")}
+        given = lists(self.knows, "--knows")
         subject = self.load()
         if isinstance(subject, Task):
             if self.control:
                 raise AssignmentError("--control is for machines only; in a task, the conditions of events decide")
             return subject.with_knows(given) if given else subject
-        control = {**subject.control, **{event: names(text) for event, text in items(self.control, "--control")}}
+        control = {**subject.control, **lists(self.control, "--control")}
         knows = dict(subject.knows)
         if not knows:
             for event, agents in control.items():

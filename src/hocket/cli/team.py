@@ -44,12 +44,9 @@ class Simulate:
         report = simulate(task.decomposition, self.schedules, seed=self.seed, faults=faults, deciders=check.agreed)
         failure = report.failure
         if self.json:
-            broken = None
-            if failure is not None:
-                broken = {"seed": failure.seed, "sentence": failure.sentence, "schedule": list(failure.story)}
-            agree = [list(pair) for pair in check.agree]
+            broken = failure and {"seed": failure.seed, "sentence": failure.sentence, "schedule": failure.story}
             counts = {"schedules": report.schedules, "cpu_seconds": report.seconds, "injected": report.counts}
-            return print_json({"ok": report.ok, "agree": agree, **counts, "failure": broken}, ok=report.ok)
+            return print_json({"ok": report.ok, "agree": check.agree, **counts, "failure": broken}, ok=report.ok)
         console = make_console()
         if check.agree:
             console.print(check.lines[-1])
