@@ -109,7 +109,6 @@ def make_log(episodes: Iterable[Sequence[Attempt | tuple[str, bool] | tuple[str,
 
 # Reading: files are untrusted, and errors name the file, the line and the column.
 
-
 Row = tuple[int, Mapping[str, object]]  # a line, or of an XES log a trace, and what it says by column
 
 
@@ -244,7 +243,6 @@ def _read_xes(text: io.TextIOWrapper, outcome: str | None) -> tuple[list[Row], b
         return key in attributes and (attributes[key] == value if value else attributes[key] in TRUE)
 
     rows: list[Row] = []
-    number = 0
     has_outcome, accepted_in = False, set()
     file = cast(BinaryIO, text.buffer)
     head = file.read(MEGABYTE)  # a document type could declare entities that expand without end; no log needs one
@@ -252,10 +250,8 @@ def _read_xes(text: io.TextIOWrapper, outcome: str | None) -> tuple[list[Row], b
         raise FormatError("must be UTF-8, and must not declare entities or a document type")
     file.seek(0)
     try:
-        for _, element in iterparse(file, events=("end",)):
-            if _tag(element) != "trace":
-                continue
-            number += 1
+        traces = (element for _, element in iterparse(file, events=("end",)) if _tag(element) == "trace")
+        for number, element in enumerate(traces, start=1):
             trace = _attributes(element)
             episode = trace.get(EVENT_NAME, str(number))
             events = [_attributes(child) for child in element if _tag(child) == "event"]
@@ -265,7 +261,8 @@ def _read_xes(text: io.TextIOWrapper, outcome: str | None) -> tuple[list[Row], b
                     raise FormatError(f"needs the attribute {EVENT_NAME}", where=f"trace {episode}, event {position}")
                 done = is_outcome(event) or (position == len(events) and is_outcome(trace))
                 accepted_in.add("accepted" in event)
-                rows.append((number, {**event, "episode": episode, "event": event[EVENT_NAME], "done": done}))
+                name, accepted = event[EVENT_NAME], event.get("accepted")
+                rows.append((number, {"episode": episode, "event": name, "accepted": accepted, "done": done}))
             element.clear()
     except (ParseError, UnicodeDecodeError) as error:
         raise FormatError(f"is no XES file: {error}") from None
