@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.graphs import Flags, Ints, ranges
+from hocket.graphs import Flags, Ints, ranges, search_tree
 from hocket.machine.formulas.syntax import Limits
 
 Longs = NDArray[np.int64]
@@ -75,15 +75,11 @@ class Automaton(NamedTuple):
 
     def along(self, start: Value, step: Callable[[Value, int], Value]) -> list[Value]:
         """Take a value along a shortest trace to each state, an event at a time: [states]."""
-        reached = {0: start}
-        events = self.examples()
-        queue = [0]
-        for state in queue:  # grows while it is read
-            for kind, event in events.items():
-                end = int(self.move[state, kind])
-                if end not in reached:
-                    reached[end] = step(reached[state], event)
-                    queue.append(end)
+        rows, events = self.move.tolist(), self.examples()
+        tree = search_tree(0, lambda state: ((event, rows[state][kind]) for kind, event in events.items()))
+        reached: dict[int, Value] = {}
+        for state, came in tree.items():
+            reached[state] = start if came is None else step(reached[came[0]], came[1])
         return [reached[state] for state in range(self.states)]
 
     @property
