@@ -133,33 +133,29 @@ class Progression:
             return values[self.formulas.negate(formula)] ^ 1
         if op is Op.YESTERDAY:
             return self._before(arguments[0], values, state)
+        first, last = values[arguments[0]], values[arguments[-1]]
         if op in LATER or op in EARLIER:
             other = self._next(formula) if op in LATER else self._before(formula, values, state)
-            first, last = values[arguments[0]], values[arguments[-1]]
             if len(arguments) == 1:
                 return decisions.disjoin(last, other)
             if op is Op.STRONG_RELEASE:
                 return decisions.conjoin(last, decisions.disjoin(first, other))
             return decisions.disjoin(last, decisions.conjoin(first, other))
-        return self._boolean(op, [values[argument] for argument in arguments])
+        match op:
+            case Op.NOT:
+                return first ^ 1
+            case Op.AND:
+                return decisions.conjoin(first, last)
+            case Op.OR:
+                return decisions.disjoin(first, last)
+            case Op.IMPLIES:
+                return decisions.disjoin(first ^ 1, last)
+            case _:
+                return decisions.choose(first, last, last ^ 1)
 
     def _before(self, cell: int, values: dict[int, int], state: State) -> int:
         before = state.before[self.cells[cell]]
         return self.decisions.substitute(before, lambda variable: values[self.obligation[variable]])
-
-    def _boolean(self, op: Op, values: list[int]) -> int:
-        decisions = self.decisions
-        match op:
-            case Op.NOT:
-                return values[0] ^ 1
-            case Op.AND:
-                return decisions.conjoin(*values)
-            case Op.OR:
-                return decisions.disjoin(*values)
-            case Op.IMPLIES:
-                return decisions.disjoin(values[0] ^ 1, values[1])
-            case _:
-                return decisions.choose(values[0], values[1], values[1] ^ 1)
 
     def accepts(self, index: int, state: State) -> bool:
         """Say whether the trace may end here; at the start, whether the formula holds of nothing at all."""
