@@ -22,6 +22,8 @@ pytestmark = pytest.mark.xdist_group("kernels")
 ALL = [(learner, own) for learner in LEARNERS.values() for own in describe_settings(learner.settings)]
 NAMES = [f"{learner.name}.{own.name}" for learner, own in ALL]
 
+REVIEWS = {"practice": 0, "final_review": False}  # what sweep did when these settings were added
+
 
 @pytest.mark.parametrize(("learner", "own"), ALL, ids=NAMES)
 def test_a_setting_says_what_it_means(learner, own):
@@ -105,17 +107,19 @@ def test_a_run_with_a_setting_that_was_added_later_keeps_its_key_as_long_as_the_
     keys = [run_keys("digest", "sweep", [0], 1000, own) for own in (before, settings, {**settings, "prior": "flat"})]
     assert keys[0] == keys[1] != keys[2]
     for learner in LEARNERS.values():
-        added = {name: value for name, value in learner.settings.added.items() if name != "practice"}
+        added = {name: value for name, value in learner.settings.added.items() if name not in REVIEWS}
         assert all(getattr(learner.settings(), name) == value for name, value in added.items())
     assert set_apart([{"steps": 1, **before}, {"steps": 2, **settings}]) == [{"steps": 1}, {"steps": 2}]
 
 
-def test_runs_of_sweep_from_before_teams_practised_are_not_taken_for_those_of_today():
+@pytest.mark.parametrize("name", REVIEWS)
+def test_runs_of_sweep_from_before_teams_practised_or_were_reviewed_last_are_not_taken_for_those_of_today(name):
     settings = asdict(LEARNERS["sweep"].settings())
-    before = {name: value for name, value in settings.items() if name != "practice"}
-    keys = [run_keys("digest", "sweep", [0], 1000, own) for own in (before, settings | {"practice": 0}, settings)]
+    before = {other: value for other, value in settings.items() if other != name}
+    then = REVIEWS[name]
+    keys = [run_keys("digest", "sweep", [0], 1000, each) for each in (before, settings | {name: then}, settings)]
     assert keys[0] == keys[1] != keys[2]
-    assert set_apart([before, settings]) == [{"practice": 0}, {"practice": 4}]
+    assert set_apart([before, settings]) == [{name: then}, {name: settings[name]}]
 
 
 @pytest.mark.parametrize(
@@ -124,8 +128,8 @@ def test_runs_of_sweep_from_before_teams_practised_are_not_taken_for_those_of_to
 )
 def test_a_word_in_place_of_true_or_false_or_of_no_setting_keeps_the_key_of_a_run(learner, before, word):
     settings = asdict(LEARNERS[learner].settings(team_review=word))
-    settings |= {"practice": 0} if learner == "sweep" else {}
-    later = {"team_review", "prior", "share_world", "world", "practice"}
+    settings |= REVIEWS if learner == "sweep" else {}
+    later = {"team_review", "prior", "share_world", "world", *REVIEWS}
     first = {name: value for name, value in settings.items() if name not in later} | before
     first["episode_steps"] = first.pop("max_episode_steps")
     first |= {"least_change": first.pop("priority_threshold")} if learner == "sweep" else {}

@@ -430,6 +430,25 @@ def test_a_team_that_relies_on_what_nobody_has_tried_practises_and_its_steps_cou
     assert not whole.beliefs[0].is_hope and never.beliefs[0].is_hope
 
 
+def test_after_the_last_step_a_team_is_kept_that_was_imagined_and_did_not_fail():
+    """Two agents value two meetings nearly alike; once in thirty episodes each waits for the other at its own."""
+    task, succeeds = random_team_task(800_638), {}
+    for is_reviewed in (False, True):
+        settings = {"test_every": 25_000, "final_review": is_reviewed}
+        runs = hk.train(task, "sweep", seeds=[0], steps=25_000, settings=settings)
+        succeeds[is_reviewed] = hk.evaluate(task, runs, 400, greedy=True)[0].success.value == 1
+    assert succeeds == {False: False, True: True}
+
+
+def test_every_seed_that_begins_with_a_world_plays_the_very_team_that_it_imagined():
+    task = hk.load_task(TEAMS / "cafe.toml")
+    (run,) = hk.train(task, seeds=1, steps=2_000, settings={"test_every": 2_000})
+    block = SweepBlock(compile_task(task), SweepSettings(), [3, 4])
+    block.begin_with(run.world)
+    for index, beliefs in enumerate(block.beliefs):
+        np.testing.assert_array_equal(block.arrays(index)["q"], beliefs.values, strict=True)
+
+
 def test_a_team_does_not_rely_on_a_way_that_nobody_looks_for_any_more():
     """Any of three may fetch a load, the nearest way is a wall that was tried once or twice, and each waits."""
     task = random_team_task(200_022, told=True)

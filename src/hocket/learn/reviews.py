@@ -139,6 +139,9 @@ class WorldReviewedBlock:
     def learnt(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return cast(WorldBlock, self.blocks[index]).learnt(0)
 
+    def finish(self, step: int) -> None:
+        """Keep the best team that was played."""
+
     @property
     def q(self) -> NDArray[np.float32]:
         """The q-functions of all seeds, as tests take them: [seeds, N, S, A, U]."""

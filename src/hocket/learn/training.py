@@ -316,11 +316,17 @@ def train_block(
     agents: int,
     report: Report | None = None,
     stop: StopSignal | None = None,
+    finish: Callable[[int], None] | None = None,
 ) -> TrainedSeeds:
-    """Train the seeds of a block, testing the teams every so often."""
+    """Train the seeds of a block, testing the teams every so often; the last step is followed by `finish`."""
     begin = time.perf_counter()
     tests = TestLog(settings, steps, len(seeds), len(player.finish), len(player.event_time), len(player.returns))
     lanes = len(seeds) * agents
+
+    def train(first: int, count: int) -> None:
+        block.train(first, count)
+        if finish is not None and first + count == steps:
+            finish(steps)
 
     def test() -> None:
         tests.add(partial(player.play_seeds, block, seeds))
@@ -329,7 +335,7 @@ def train_block(
         if report is not None:
             report(piece * lanes, tests.latest(range(len(seeds)), settings.max_episode_steps) if is_tested else [])
 
-    done = train_in_pieces(block.train, test, tell, settings, steps, Pace(lanes), stop)
+    done = train_in_pieces(train, test, tell, settings, steps, Pace(lanes), stop)
     if not steps:
         test()
     return TrainedSeeds(tests, done, (time.perf_counter() - begin) / len(seeds))
@@ -346,7 +352,8 @@ def train_batch(
     keeper = cast(WorldBlock, block) if learner.keeps_world else None
     if world is not None:
         cast(PlanningBlock, block).begin_with(world)
-    trained = train_block(block, player, settings, seeds, steps, len(task.agents), report, stop)
+    agents, finish = len(task.agents), None if keeper is None else keeper.finish
+    trained = train_block(block, player, settings, seeds, steps, agents, report, stop, finish)
     runs = []
     for index, seed in enumerate(seeds):
         arrays = {name: array.copy() for name, array in block.arrays(index).items()}

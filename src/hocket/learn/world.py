@@ -168,6 +168,9 @@ class WorldBlock(PlanningBlock, Protocol):
     def learnt(self, index: int) -> tuple[Ints, Ints]:
         """List the moves that the seed at `index` knows of, as worlds number them, and how often it has tried each."""
 
+    def finish(self, step: int) -> None:
+        """Take what was learnt as it is after the last step of training."""
+
 
 def _ends(task: Task) -> Words:
     return np.ascontiguousarray(task.grid.outcomes()[..., 0], np.int32)

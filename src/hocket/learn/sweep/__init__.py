@@ -26,6 +26,7 @@ class SweepSettings(SimulatedSettings):
         "share_world": False,
         "world": "none",
         "practice": 0,
+        "final_review": False,
     }
 
     prior: str = setting(
@@ -53,6 +54,11 @@ class SweepSettings(SimulatedSettings):
         "bouts",
         least=0,
         most=1_000,
+    )
+    final_review: bool = setting(
+        True,
+        "imagine the team once more after the last step, and if none of 240 episodes fails, keep the team that was "
+        "imagined",
     )
     backups: int = setting(100, "maximum number of cells that are backed up", "cells per step", least=1, most=10**6)
     priority_threshold: float = setting(

@@ -68,11 +68,12 @@ class Beliefs:
         self.searched = False
         self.values: Values | None = None  # of the team that was imagined last
         self.is_hope = False  # whether it succeeds only where moves that nobody has tried lead on
+        self.never_fails = False  # whether it has succeeded in each of many episodes
         self.best = -np.inf  # the mean return of the best team so far, where a task has rewards
 
     def review(self, step: int, discount: float, cautious: TeamMoves, hopeful: TeamMoves) -> list[int]:
         """Imagine the team, and look for another one where it does not succeed; list agents whose beliefs change."""
-        is_late, before = step >= FIRST_FULL_SEARCH, self.chances
+        is_late, before, self.never_fails = step >= FIRST_FULL_SEARCH, self.chances, False
         is_full, self.searched = is_late and not self.searched, self.searched or is_late
         tables = self.readiness.tables
         worlds = [cautious, hopeful] if is_late and not tables.has_rewards else [hopeful]
@@ -87,6 +88,7 @@ class Beliefs:
                 search = search.thorough()
                 score = self._play(search)
             if not is_full and (search.is_enough(score) or (tables.has_rewards and score[0] >= self.best)):
+                self.never_fails = search.enough == 1 and search.is_enough(score)
                 return []
             team = search.run(before)
             if is_late and not is_full and search.is_enough(team.score) and search.enough < 1:
@@ -94,6 +96,7 @@ class Beliefs:
                 if not search.is_enough(search.score(search.play(team.values))):
                     team = search.run(team.chances)
             if search.is_enough(team.score):
+                self.never_fails = search.enough == 1
                 break
             better = better or (team if team.score[0] > score[0] else None)
         else:

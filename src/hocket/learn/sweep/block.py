@@ -14,7 +14,7 @@ from hocket.learn.learner import Arrays, Block, machine_shapes
 from hocket.learn.moves import MoveTable, list_moves
 from hocket.learn.reviews import WorldReviewedBlock, is_reviewed, next_review
 from hocket.learn.sweep import SweepSettings, kernel
-from hocket.learn.sweep.beliefs import Beliefs, imagined_moves
+from hocket.learn.sweep.beliefs import FIRST_FULL_SEARCH, Beliefs, imagined_moves
 from hocket.learn.sweep.planning import (
     PRECISION,
     AgentView,
@@ -52,6 +52,7 @@ class SweepBlock:
 
     def __init__(self, tables: Tables, settings: SweepSettings, seeds: Sequence[int], threads: int = 1) -> None:
         self.shape, self.caution, self.most_bouts = machine_shapes(tables)["q"], settings.caution, settings.practice
+        self.final_review = settings.final_review
         self.parameters = pick_fields(kernel.SweepParameters, settings)
         self.prior, self.without_walls = settings.prior, open_moves(tables.cells, tables.columns, tables.torus)
         self.ahead = self.without_walls.end[self.without_walls.move[0], 0]  # [S, A] the next cell, where no wall is
@@ -145,6 +146,14 @@ class SweepBlock:
                 if (values := self.beliefs[index].values) is not None:
                     self.planned[index] = {"q": values}  # the very team that was imagined
 
+    def finish(self, step: int) -> None:
+        """Review the teams once more; one that never fails acts as it was imagined, where it knows a way."""
+        for index, beliefs in enumerate(self.beliefs if self.final_review and step >= FIRST_FULL_SEARCH else ()):
+            self._review(index, step, self.most_bouts)
+            if beliefs.never_fails and not beliefs.is_hope and beliefs.values is not None:
+                is_known = beliefs.values.max(axis=2, keepdims=True) > 0
+                self.planned[index] = {"q": np.where(is_known, beliefs.values, self.arrays(index)["q"])}
+
     def learnt(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """List the moves of a seed's world, and how often its agents have tried them, without what they began with."""
         return self.common.move, self._pool(index) - self.common.first
@@ -180,7 +189,7 @@ class SweepBlock:
 
     def believe(self, table: IndividualTable, index: int = 0) -> None:
         """Let an agent of a seed go by another table from now on, and plan by it."""
-        self.planned.clear()
+        self.planned.pop(index, None)
         agent = self.teams[index][table.place]
         view = agent.view = self._view(table, agent.moves)
         model = agent.lane.model._replace(prior_value=view.optimistic_value)
