@@ -699,7 +699,7 @@ def test_the_option_that_completes_the_task_earns_its_discounted_reward(bootstra
     np.testing.assert_allclose(block.low[0, 0, 2, RIGHT, END], moved(SURE, 1 + past), rtol=1e-6)
     # After the end it is time to go home, too, and the option has learnt from that one step.
     np.testing.assert_allclose(block.low[0, 0, 2, RIGHT, HOME], moved(SURE, GAMMA * SURE), rtol=1e-6)
-    assert block.training.teams.copies.cell[0, 0] == 3 and block.training.clock[0] == -1
+    assert block.training.teams.cell[0, 0] == 3 and block.training.clock[0] == -1
 
 
 def test_an_option_is_chosen_again_where_the_last_one_ended():
@@ -717,7 +717,7 @@ def test_an_option_learns_nothing_from_running_out_of_time():
     block.train(0, 2)
     np.testing.assert_array_equal(block.meta, before)
     block.train(2, 1)  # another episode has begun
-    assert block.training.teams.copies.cell[0, 0] == 1 and block.training.options.age[0, 0] == 1
+    assert block.training.teams.cell[0, 0] == 1 and block.training.options.age[0, 0] == 1
 
 
 def test_an_option_that_is_not_available_is_never_chosen():
@@ -725,7 +725,7 @@ def test_an_option_that_is_not_available_is_never_chosen():
     training = block.training
     for step in range(500):
         block.train(step, 1)
-        assert training.options.current[0, 0] != HOME or training.teams.copies.memory[0, 0] == 1
+        assert training.options.current[0, 0] != HOME or training.teams.memory[0, 0] == 1
     assert block.meta[0, 0, 0, HOME] == SURE
 
 

@@ -46,11 +46,10 @@ def unsigned(numbers: Numbers) -> Unsigned:
     return numbers.astype(np.uint16) if numbers.dtype == np.int16 else numbers.astype(np.uint32)
 
 
-def team_state(tables: Tables, seed: int = 0, copies: int | None = None) -> TeamState:
-    """Make room for a team, with the keys of its training streams, or for some copies of it."""
-    agents, events, shape = len(tables.start), len(tables.knowers), () if copies is None else (copies,)
-    cell, state, memory, finish = (np.zeros((*shape, agents), np.int64) for _ in range(4))
-    keys = np.broadcast_to([np.uint64(stream_key(TRAINING, seed, agent)) for agent in range(agents)], cell.shape)
+def team_state(tables: Tables, *copies: int) -> TeamState:
+    """Make room for a team, or for so many copies of it."""
+    agents, events = len(tables.start), len(tables.knowers)
+    cell, state, memory, finish = (np.zeros((*copies, agents), np.int64) for _ in range(4))
     room = TeamRoom(
         kind=np.zeros(agents, np.int64),
         following=np.full(agents, -1, np.int64),
@@ -58,16 +57,23 @@ def team_state(tables: Tables, seed: int = 0, copies: int | None = None) -> Team
         before=np.zeros(agents, np.int64),
         claim=np.zeros(len(tables.body), np.int64),
     )
-    event_time, earned = np.full((*shape, events), -1, np.int64), np.zeros(cell.shape)
-    return TeamState(cell, state, memory, keys.copy(), finish, event_time, earned, room)
+    key, event_time = np.zeros(cell.shape, np.uint64), np.full((*copies, events), -1, np.int64)
+    return TeamState(cell, state, memory, key, finish, event_time, np.zeros(cell.shape), room)
 
 
-def make_teams(tables: Tables, copies: int, seeds: Sequence[int] = (0,)) -> Teams:
-    """Make room for so many copies of a team, with the keys of the training streams of each one's seed."""
-    team = team_state(tables, copies=copies)
-    agents = np.arange(team.key.shape[1], dtype=np.uint64)
-    team.key[:] = stream_key(TRAINING, np.array(seeds, np.uint64)[:, None], agents)
-    return Teams(np.zeros(copies, np.uint64), np.zeros(copies, np.uint64), team)
+def training_teams(tables: Tables, seeds: Sequence[int]) -> TeamState:
+    """Make room for a team of each seed, with the keys of its training streams."""
+    return team_state(tables, len(seeds))._replace(key=training_keys(seeds, len(tables.start)))
+
+
+def training_keys(seeds: Sequence[int] | NDArray[np.int64], agents: int) -> NDArray[np.uint64]:
+    """Make the keys of the streams by which agents train: [seeds, N]."""
+    return stream_key(TRAINING, np.array(seeds, np.uint64)[:, None], np.arange(agents, dtype=np.uint64))
+
+
+def make_teams(tables: Tables, copies: int) -> Teams:
+    """Make room for so many copies of a team."""
+    return Teams(np.zeros(copies, np.uint64), np.zeros(copies, np.uint64), team_state(tables, copies))
 
 
 def require_settled(settled: bool) -> None:

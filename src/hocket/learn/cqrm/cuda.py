@@ -20,11 +20,10 @@ from hocket.learn.cqrm.kernel import (
     train_jointly,
 )
 from hocket.learn.cuda.block import DeviceBlock, DeviceJob, DeviceTests, Runs, play_at, rule_of
-from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
+from hocket.learn.cuda.device import cuda, device_kernel, launch, placed, zeros
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.primitives import Index
 from hocket.learn.kernels.vectors import row
-from hocket.learn.learner import Arrays
 from hocket.learn.testing import Recording
 from hocket.task.tables import Tables
 
@@ -96,12 +95,12 @@ class CqrmDeviceBlock(DeviceBlock):
         super().__init__(tables, jobs)
         shape, count = LEARNER.shapes(tables)["q"], len(jobs)
         size = count * prod(shape)
-        q = zeros((size + WIDTH,))[:size].reshape(count, *shape)
+        self.q = zeros((size + WIDTH,))[:size].reshape(count, *shape)
         host = joint_tables(tables)
         self.world = placed(host)
         agents = len(tables.start)
         place, keys = (np.stack(part) for part in zip(*(begin_training(tables, job.seed) for job in jobs), strict=True))
-        self.teams = CqrmTraining(q, placed(place), placed(keys))
+        self.teams = CqrmTraining(self.q, placed(place), placed(keys))
         workspace = make_workspace(agents, max(1, len(tables.body)), len(host.dynamics), shape[2])
         self.workspaces = JointWorkspace._make(placed(np.stack([array] * count)) for array in workspace)
 
@@ -118,6 +117,3 @@ class CqrmDeviceBlock(DeviceBlock):
     def _play(self, tests: DeviceTests) -> int:
         launch(play_teams, len(self.seeds), self.teams, self.world, self.runs, self.workspaces, tests)
         return len(self.seeds)
-
-    def arrays(self, index: int) -> Arrays:
-        return {"q": fetched(self.teams.q[index])}

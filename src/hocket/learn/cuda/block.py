@@ -160,6 +160,7 @@ class DeviceBlock(ABC):
 
     common_settings: ClassVar[tuple[str, ...]] = ("test_every", "test_episodes")  # in which they may not differ
     keeps_events: ClassVar[bool] = True  # whether tests say when events happened
+    q: NDArray[np.float32]  # [R, ...] what runs have learnt
 
     def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
         self.tables = tables
@@ -178,9 +179,9 @@ class DeviceBlock(ABC):
     def train(self, begin: int, steps: int) -> None:
         """Train all runs from step `begin` on."""
 
-    @abstractmethod
     def arrays(self, index: int) -> Arrays:
         """Fetch what the run at `index` has learnt so far."""
+        return {"q": fetched(self.q[index])}
 
     @abstractmethod
     def _play(self, tests: DeviceTests) -> int:
@@ -208,7 +209,6 @@ class TeamBlock(DeviceBlock):
     """Runs whose policies play in the team world by q-functions of the agents."""
 
     by_memory: ClassVar[bool]
-    q: NDArray[np.float32]  # [R, N, S, A, U or M]
     column: NDArray[np.int64]  # [N, U] where the values in a machine state are; past the end: they are 0
 
     def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:

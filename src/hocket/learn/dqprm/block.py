@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from hocket.background import in_threads
 from hocket.learn.dqprm import VECTOR_LANES, DqprmSettings, kernel
-from hocket.learn.episodes import edges_of, unsigned
+from hocket.learn.episodes import edges_of, training_keys, unsigned
 from hocket.learn.kernels.primitives import LANES
 from hocket.learn.learner import Arrays, Block, machine_shapes
 from hocket.learn.reviews import WorldReviewedBlock, is_reviewed
 from hocket.learn.settings import SimulatedSettings
-from hocket.random import TRAINING, stream_key, threshold
+from hocket.random import threshold
 from hocket.task.individual import IndividualTable, Outcomes, Simulation
 from hocket.task.tables import Tables, draw_starts
 from hocket.task.teamwork.readiness import Readiness
@@ -86,8 +86,7 @@ def make_lanes(
     first: NDArray[np.integer] | int = 0,  # of a seed's rows in the world's tables
 ) -> kernel.DqprmLanes:
     """Put the lanes of each seed where they start."""
-    index = np.tile(np.arange(len(tables.start)), len(seeds))
-    keys = stream_key(TRAINING, np.repeat(np.array(seeds, np.uint64), len(tables.start)), index.astype(np.uint64))
+    index, keys = np.tile(np.arange(len(tables.start)), len(seeds)), training_keys(seeds, len(tables.start)).ravel()
     rows = (index.reshape(len(seeds), -1) + np.reshape(first, (-1, 1))).ravel()
     return kernel.DqprmLanes(
         q,

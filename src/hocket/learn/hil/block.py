@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
-from hocket.learn.episodes import TeamPlayer, make_teams, require_settled, team_tables
+from hocket.learn.episodes import TeamPlayer, require_settled, team_tables, training_teams
 from hocket.learn.hil import HilSettings, kernel, list_shapes
 from hocket.learn.kernels.teams import make_choices
 from hocket.learn.learner import Arrays
@@ -26,7 +26,7 @@ class HilBlock:
         self.tables, self.rule = team_tables(tables), settings.rule
         self.training = kernel.HilTraining(
             make_options(tables, self.meta, self.low, len(seeds)),
-            make_teams(tables, len(seeds), seeds),
+            training_teams(tables, seeds),
             make_choices(len(seeds), agents),
             np.zeros(agents, np.int64),
             np.full(len(seeds), -1, np.int64),

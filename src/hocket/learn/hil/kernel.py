@@ -66,7 +66,7 @@ class HilTraining(NamedTuple):
     """Teams that learn, a step of all of them at a time; all that is needed to go on."""
 
     options: Options
-    teams: Teams  # with the keys of the training streams
+    teams: TeamState  # with the keys of the training streams
     choices: Choices
     before: Ints  # [N] room for the cells of a team's agents
     clock: Ints  # [teams] steps of the current episode; -1: not begun
@@ -135,10 +135,10 @@ def begin_options(options: Options, team: TeamState, beta: np.float32, greedy: b
 
 @inlined
 def act_by_options(
-    options: Options, going: Index, time: int, play: PlayParameters, teams: Teams, choices: Choices, slip_limit: int
+    options: Options, going: Index, time: int, play: PlayParameters, teams: TeamState, choices: Choices, slip_limit: int
 ) -> None:
     """Choose an action by the current option's policy for every agent of the copies that are going; others stay."""
-    agents = u64(teams.copies.cell.shape[1])
+    agents = u64(teams.cell.shape[1])
     choose_for_all(Learnt(options.low, options.current), going, time, play, teams, choices, slip_limit)
     for place in range(going):
         for agent in range(agents):
@@ -186,7 +186,7 @@ def train_hierarchically(training: HilTraining, tables: TeamTables, rule: Learni
     play = PlayParameters(rule.beta, SOFTLY, 0, rule.max_episode_steps)
     for time in range(begin, begin + steps):
         for copy in range(count):
-            options, team = options_of(all_options, copy, copy), row(teams.copies, copy)
+            options, team = options_of(all_options, copy, copy), row(teams, copy)
             if clock[copy] < 0:
                 reset_team(time, team, tables)
                 clock[copy] = 0
@@ -195,7 +195,7 @@ def train_hierarchically(training: HilTraining, tables: TeamTables, rule: Learni
             begin_options(options, team, rule.beta, SOFTLY, time)
         act_by_options(all_options, count, time, play, teams, choices, tables.slip_limit)
         for copy in range(count):
-            options, team = options_of(all_options, copy, copy), row(teams.copies, copy)
+            options, team = options_of(all_options, copy, copy), row(teams, copy)
             ready, earned = np.int64(0), team_return(team, False, tables)
             for agent in range(agents):
                 before[agent], place = team.cell[agent], copy * agents + agent
@@ -223,12 +223,12 @@ def train_hierarchically(training: HilTraining, tables: TeamTables, rule: Learni
 
 @inlined
 def choose_by_options(
-    options: Options, going: Index, time: int, play: PlayParameters, teams: Teams, choices: Choices, slip_limit: int
+    options: Options, going: Index, time: int, play: PlayParameters, teams: TeamState, choices: Choices, slip_limit: int
 ) -> None:
     """Let agents whose options have ended choose others, and act by them."""
     for place in range(going):
         copy = choices.going[place]
-        chosen, team = options_of(options, choices.policy[copy], copy), row(teams.copies, copy)
+        chosen, team = options_of(options, choices.policy[copy], copy), row(teams, copy)
         for agent in range(u64(len(team.cell))):
             option = chosen.current[agent]
             if time == 0 or (option >= 0 and chosen.target[agent, u64(option), u64(team.cell[agent])]):

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hocket.learn.episodes import require_settled, team_state, team_tables
+from hocket.learn.episodes import require_settled, team_tables, training_teams
 from hocket.learn.iql import IqlSettings, kernel, list_shapes
+from hocket.learn.kernels.team import TeamState
 from hocket.learn.learner import Arrays
 from hocket.task.tables import Tables
 
@@ -19,10 +20,10 @@ class IqlBlock:
         shape = list_shapes(tables)["q"]
         self.q = np.zeros((len(seeds), *shape), np.float32)
         self.tables, self.rule = team_tables(tables), settings.rule
-        before = np.zeros((shape[0], 3), np.int64)
+        teams, before = training_teams(tables, seeds), np.zeros((shape[0], 3), np.int64)
         self.trainings = [
-            kernel.IqlTraining(q, team_state(tables, seed), before, np.full(1, -1, np.int64))
-            for q, seed in zip(self.q, seeds, strict=True)
+            kernel.IqlTraining(q, TeamState._make((*team, teams.room)), before, np.full(1, -1, np.int64))
+            for q, *team in zip(self.q, *teams[:-1], strict=True)
         ]
 
     def train(self, begin: int, steps: int) -> None:

@@ -10,15 +10,13 @@ import numpy as np
 
 from hocket.learn.cuda.block import DeviceJob, Runs, TeamBlock, make_teams, rule_of, team_bytes
 from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
-from hocket.learn.episodes import require_settled
+from hocket.learn.episodes import require_settled, training_keys
 from hocket.learn.iql import LEARNER
 from hocket.learn.iql.kernel import IqlTraining, train_independently
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.primitives import Bools, Floats, Index, Ints
 from hocket.learn.kernels.team import TeamState, TeamTables
 from hocket.learn.kernels.vectors import column
-from hocket.learn.learner import Arrays
-from hocket.random import TRAINING, stream_key
 from hocket.task.tables import Tables
 
 
@@ -70,8 +68,7 @@ class IqlDeviceBlock(TeamBlock):
         super().__init__(tables, jobs)
         shape, agents, count = LEARNER.shapes(tables)["q"], len(tables.start), len(jobs)
         self.q = zeros((count, *shape))
-        index, seeds = np.arange(agents, dtype=np.uint64)[:, None], self.seeds.astype(np.uint64)[None]
-        keys = stream_key(TRAINING, np.repeat(seeds, agents, axis=0), np.repeat(index, count, axis=1))
+        keys = np.ascontiguousarray(training_keys(self.seeds, agents).T)
         nobody, teams = placed(np.full((agents, count), -1, np.int64)), make_teams(tables, count)
         self.training = teams._replace(key=placed(keys), room=teams.room._replace(following=nobody))
         clock, settled = np.full((1, count), -1, np.int64), np.ones(count, np.bool_)
@@ -86,6 +83,3 @@ class IqlDeviceBlock(TeamBlock):
         about = (self.world, self.runs, begin, steps)
         launch(train_independent_teams, len(self.seeds), self.trainings, self.training, *about)
         require_settled(bool(fetched(self.trainings.settled).all()))
-
-    def arrays(self, index: int) -> Arrays:
-        return {"q": fetched(self.q[index])}

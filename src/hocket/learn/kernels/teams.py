@@ -114,10 +114,9 @@ def choose_together(first: Index, time: int, play: PlayParameters, choices: Choi
 
 @inlined
 def choose_for_all(
-    learnt: Learnt, going: Index, time: int, play: PlayParameters, teams: Teams, choices: Choices, slip_limit: int
+    learnt: Learnt, going: Index, time: int, play: PlayParameters, team: TeamState, choices: Choices, slip_limit: int
 ) -> None:
     """Choose for every agent of the copies that are going."""
-    team = teams.copies
     agents, place, agent, first = u64(team.cell.shape[1]), ZERO, ZERO, ZERO
     while place < going:
         count = ZERO
@@ -163,7 +162,7 @@ def play_by(
             steps[copy], choices.going[going] = FAILED, copy
             going += ONE
     for time in range(play.most_steps):
-        choose_by(learnt, going, time, play, teams, choices, tables.slip_limit)
+        choose_by(learnt, going, time, play, teams.copies, choices, tables.slip_limit)
         left = ZERO
         for place in range(going):
             copy, ready = choices.going[place], np.int64(0)
