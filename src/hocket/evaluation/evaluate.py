@@ -183,26 +183,21 @@ def _evaluate(
     learner = find_learner(policy.learner)
     settings = learner.check_policy(policy.arrays, policy.settings, tables)
     most_steps = settings.max_episode_steps
-    steps = np.zeros(episodes, np.int64)
-    finish = np.zeros((episodes, len(task.agents)), np.int32)
-    earned = np.zeros(finish.shape) if task.has_rewards else None
     arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in policy.arrays.items()}
 
     chunk = max(1, min(CHUNK, CHUNK_STEPS // (most_steps * len(task.agents))))
     waiting, own_seed = iter(range(0, episodes, chunk)), (seed + policy.seed) % MOST_SEED
 
-    def play() -> Iterator[int]:
+    def play() -> Iterator[tuple[Any, ...]]:
         player = learner.player(tables, settings.temperature, most_steps)
         for begin in waiting:
-            part = slice(begin, min(begin + chunk, episodes))
-            played = player.play_many(arrays, own_seed, range(part.start, part.stop), greedy)
-            steps[part], finish[part] = played.steps, played.finish
-            if earned is not None:
-                earned[part] = played.returns
-            yield begin
+            played = player.play_many(arrays, own_seed, range(begin, min(begin + chunk, episodes)), greedy)
+            yield begin, played.steps, played.finish, played.returns
 
-    list(gather([play() for _ in range(count_workers(threads))], Event()))
-    return evaluate_episodes(list(task.agents), steps, finish, most_steps, "greedy" if greedy else "softmax", earned)
+    _, *columns = zip(*sorted(gather([play() for _ in range(count_workers(threads))], Event())), strict=True)
+    steps, finish, returns = map(np.concatenate, columns)
+    kind, earned = "greedy" if greedy else "softmax", returns if task.has_rewards else None
+    return evaluate_episodes(list(task.agents), steps, finish, most_steps, kind, earned)
 
 
 def _evaluate_team(
