@@ -8,7 +8,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from hocket.graphs import Flags, Graph, Reach, breadth_first, can_reach, distances_from, flags_at, labels_to
+from hocket.graphs import Flags, Graph, can_reach, distances_from, flags_at
 from hocket.machine.blocking import Free, find_blocked
 from hocket.machine.composition import Composition, Parts, Team
 from hocket.machine.counterexample import name_trace
@@ -81,25 +81,25 @@ def find_completion(machine: RewardMachine | Composition) -> Completion:
         return Completion(machine, None, None)
     if isinstance(machine, Composition):
         return _of_independent_parts(machine) if machine.is_independent else _of_composition(machine)
-    completes, node = _search(machine.graph, machine.reach, machine.is_final)
+    completes, node = _search(machine)
     if node is None:
         return Completion(machine, completes, None)
     end = DeadEnd(machine.trace_to(node), (machine.states.at(node),), _is_sink(machine.graph, node))
     return Completion(machine, completes, end)
 
 
-def _search(graph: Graph, reach: Reach, is_final: Flags, preferred: Flags | None = None) -> tuple[bool, int | None]:
-    """Say whether a final node is reached, and find a nearest one from which none is; one without edges comes first.
-
-    If there are any among the preferred nodes, it is one of those.
+def _search(machine: RewardMachine, preferred: Flags | None = None) -> tuple[bool, int | None]:
+    """Say whether a final state is reached, and find a nearest one from which none is; one that is never left comes
+    first. If there are any among the preferred states, it is one of those.
     """
-    hopeful = can_reach(graph, is_final)
-    dead = reach.order[~hopeful[reach.order]]
+    graph, order = machine.graph, machine.reach.order
+    hopeful = can_reach(graph, machine.is_final)
+    dead = order[~hopeful[order]]
     if preferred is not None and preferred[dead].any():
         dead = dead[preferred[dead]]
     stuck = dead[graph.first[dead] == graph.first[dead + 1]]
     nearest = [*stuck[:1].tolist(), *dead[:1].tolist()]
-    return bool(hopeful[reach.order[0]]), nearest[0] if nearest else None
+    return bool(hopeful[machine.start]), nearest[0] if nearest else None
 
 
 def _is_sink(graph: Graph, node: int) -> bool:
@@ -130,16 +130,15 @@ def _of_composition(team: Composition) -> Completion:
     if reachable is None:
         if reduced is None:
             return Completion(team, None, None, decided=False)
-        return Completion(team, None, _dead_end(team, reduced.state, reduced.labels, reduced.is_stuck))
-    states, graph = reachable
-    machines = team.parts.values()
-    is_final = np.logical_and.reduce([part.is_final[states[:, index]] for index, part in enumerate(machines)])
-    reach = breadth_first(graph, 0)
-    alive = [can_reach(part.graph, part.is_final)[states[:, index]] for index, part in enumerate(machines)]
-    completes, node = _search(graph, reach, is_final, np.logical_and.reduce(alive))
+        trace = tuple(map(team.events.at, reduced.labels))
+        return Completion(team, None, _dead_end(team, reduced.state, trace, reduced.is_stuck))
+    states, machine = reachable
+    columns = zip(team.parts.values(), states.T, strict=True)
+    alive = [can_reach(part.graph, part.is_final)[column] for part, column in columns]
+    completes, node = _search(machine, np.logical_and.reduce(alive))
     if node is None:
         return Completion(team, completes, None)
-    end = _dead_end(team, states[node].tolist(), labels_to(graph, reach, node), _is_sink(graph, node))
+    end = _dead_end(team, states[node].tolist(), machine.trace_to(node), _is_sink(machine.graph, node))
     return Completion(team, completes, end)
 
 
@@ -153,10 +152,9 @@ def _most_states(team: Composition) -> int:
     return max(1, min(LARGEST_SEARCH, MOST_LISTED // (parts + proposed * (1 + parts // MANY_PARTS))))
 
 
-def _dead_end(team: Composition, state: Iterable[int], labels: Iterable[int], is_stuck: bool) -> DeadEnd:
+def _dead_end(team: Composition, state: Iterable[int], trace: tuple[str, ...], is_stuck: bool) -> DeadEnd:
     places = list(zip(team.parts.values(), state, strict=True))
     is_blocked = all(can_reach(part.graph, part.is_final)[local] for part, local in places)
-    trace = tuple(map(team.events.at, labels))
     return DeadEnd(trace, tuple(part.states.at(local) for part, local in places), is_stuck, is_blocked)
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import AssignmentError, MachineError, shown_count
-from hocket.graphs import Graph, make_graph
 from hocket.lazy import explain_kinds
 from hocket.machine.names import Names, invert, make_distinct
 from hocket.machine.reward_machine import RewardMachine, require_machines
@@ -106,15 +105,24 @@ class Composition:
         states, *_ = _explore(self._machines, self.events)
         return np.array(states, np.int16).T
 
-    def reachable(self, most: int) -> tuple[NDArray[np.int32], Graph] | None:
-        """Tabulate the state of each part in each reachable joint state, breadth first: [states, parts]; also the
-        transitions between joint states. None where there are more than `most`.
+    def reachable(self, most: int) -> tuple[NDArray[np.int32], RewardMachine] | None:
+        """Tabulate the state of each part in each reachable joint state, breadth first: [states, parts]; also make the
+        machine of these, which earns nothing but for completion. None where there are more than `most`.
         """
-        states, *edges = _explore(self._machines, self.events, most)
-        if max(edges[-1], default=0) >= len(states):
+        places, *edges = _explore(self._machines, self.events, most)
+        if max(edges[-1], default=0) >= len(places):
             return None
-        graph, _ = make_graph(len(states), *(np.array(part, np.int32) for part in edges))
-        return np.array(states, np.int32), graph
+        states = np.array(places, np.int32)
+
+        def name(state: int) -> str:
+            return SEPARATOR.join(
+                part.states.at(place) for part, place in zip(self._machines, states[state].tolist(), strict=True)
+            )
+
+        finals = [part.is_final[column] for part, column in zip(self._machines, states.T, strict=True)]
+        names, is_final = Names.lazily(len(states), name), np.logical_and.reduce(finals)
+        source, label, target = (np.array(column, np.int32) for column in edges)
+        return states, RewardMachine._from_arrays(names, self.events, 0, source, label, target, is_final)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Composition) and list(self.parts.items()) == list(other.parts.items())

@@ -15,7 +15,7 @@ proof is in docs/decomposition.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import AssignmentError
-from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, flags_at, labels_to, places_in
+from hocket.graphs import Flags, Ints, flags_at, places_in
 from hocket.hitting_set import Effort, as_set, elements_of, find_cheapest
 from hocket.machine.algebra import reachable_part
-from hocket.machine.composition import SEPARATOR, Composition, Parts, independent_parts, shares
+from hocket.machine.composition import Composition, Parts, independent_parts, shares
 from hocket.machine.decomposition import Decomposition, decompose
 from hocket.machine.names import Known, Names
 from hocket.machine.reward_machine import RewardMachine
@@ -111,37 +111,30 @@ def cheapest(rules: list[Rule], chosen: Deciders, pairs: list[Pair], effort: int
 
 @dataclass(frozen=True)
 class _Piece:
-    """A team machine as arrays, or a part of it that is independent of the rest; states in breadth-first order."""
+    """A team machine, or a part of it that is independent of the rest; its states are ranked in breadth-first order."""
 
-    graph: Graph
-    start: int
-    events: tuple[str, ...]
+    team: RewardMachine
     machines: Mapping[str, RewardMachine]  # of the agents that know something of it
-    classes: Mapping[str, Ints]  # [states] of the graph: the state of each agent's machine
-    name: Callable[[int], str]  # of a state of the graph
-
-    @cached_property
-    def reach(self) -> Reach:
-        return breadth_first(self.graph, self.start)
+    classes: Mapping[str, Ints]  # [states] of the team machine: the state of each agent's machine
 
     @cached_property
     def targets(self) -> Ints:
         """Where each event leads, by ranks; -1 where it is undefined: [ranks, events]."""
-        graph, order = self.graph, self.reach.order
+        graph, order = self.team.graph, self.team.reach.order
         rank = places_in(order, graph.nodes)
         used = rank[graph.source] >= 0
-        table = np.full((len(order), len(self.events)), -1, np.int32)
+        table = np.full((len(order), len(self.team.events)), -1, np.int32)
         table[rank[graph.source[used]], graph.label[used]] = rank[graph.target[used]]
         return table
 
     @cached_property
     def ranked(self) -> Mapping[str, Ints]:
-        return {agent: classes[self.reach.order] for agent, classes in self.classes.items()}
+        return {agent: classes[self.team.reach.order] for agent, classes in self.classes.items()}
 
     @cached_property
     def joint(self) -> NDArray[np.int64]:
         """Number the tuples of all agents' local states: [ranks]."""
-        codes, size = np.zeros(len(self.reach.order), np.int64), 1
+        codes, size = np.zeros(len(self.team.reach.order), np.int64), 1
         for agent, classes in self.ranked.items():
             size *= len(self.machines[agent].states)
             if size > LARGEST_CODE:
@@ -158,9 +151,9 @@ class _Piece:
 
     def schedule(self, rank: int, event: str, chosen: Deciders) -> dict[str, Any]:
         """Tell of an event in a state: what a counterexample is that begins with it."""
-        node = int(self.reach.order[rank])
-        trace = tuple(self.events[label] for label in labels_to(self.graph, self.reach, node))
-        return {"trace": trace, "event": event, "deciders": tuple(chosen[event]), "state": self.name(node)}
+        state, deciders = int(self.team.reach.order[rank]), tuple(chosen[event])
+        trace, name = self.team.trace_to(state), self.team.states.at(state)
+        return {"trace": trace, "event": event, "deciders": deciders, "state": name}
 
 
 def _pieces(decomposition: Decomposition, chosen: Deciders, hearers: Known, closed: Closed) -> Iterator[_Piece]:
@@ -187,7 +180,7 @@ def _enumerated(decomposition: Decomposition) -> _Piece:
     assert isinstance(decomposition.machine, RewardMachine)
     team, machines = reachable_part(decomposition.machine), decomposition.machines
     classes = {agent: machine.origin.classes for agent, machine in machines.items() if machine.origin is not None}
-    return _Piece(team.graph, team.start, tuple(team.events), machines, classes, team.states.at)
+    return _Piece(team, machines, classes)
 
 
 def _composed(parts: Mapping[str, RewardMachine], most: int) -> _Piece | None:
@@ -195,16 +188,8 @@ def _composed(parts: Mapping[str, RewardMachine], most: int) -> _Piece | None:
     team = Composition(parts)
     if team.most_states > SPARSE * most or (listed := team.reachable(most)) is None:
         return None
-    states, graph = listed
-    classes = {agent: np.ascontiguousarray(states[:, place]) for place, agent in enumerate(parts)}
-    machines = tuple(parts.values())
-
-    def name(state: int) -> str:
-        return SEPARATOR.join(
-            machine.states.at(int(place)) for machine, place in zip(machines, states[state], strict=True)
-        )
-
-    return _Piece(graph, 0, tuple(team.events), parts, classes, name)
+    states, machine = listed
+    return _Piece(machine, parts, dict(zip(parts, np.ascontiguousarray(states.T), strict=True)))
 
 
 def _is_harmless(parts: Parts, chosen: Deciders, hearers: Known, closed: Closed) -> bool:
@@ -232,7 +217,7 @@ def _is_harmless(parts: Parts, chosen: Deciders, hearers: Known, closed: Closed)
 
 def _guards(piece: _Piece, chosen: Deciders, hearers: Known) -> Iterator[Rule]:
     """Find who blocks each event that somebody merely hears of, in the states in which it is undefined."""
-    for column, event in enumerate(piece.events):
+    for column, event in enumerate(piece.team.events):
         if not hearers[event] or not (piece.targets[:, column] >= 0).any():
             continue
         knowers = [agent for agent in piece.machines if agent in chosen[event] or agent in hearers[event]]
@@ -250,7 +235,7 @@ def _guards(piece: _Piece, chosen: Deciders, hearers: Known) -> Iterator[Rule]:
 
 def _conflicts(piece: _Piece, chosen: Deciders, hearers: Known) -> Iterator[Rule]:
     """Find the events without a decider in common, known to one agent, that do not commute somewhere."""
-    column = {event: place for place, event in enumerate(piece.events)}
+    column = {event: place for place, event in enumerate(piece.team.events)}
     pairs = {
         (column[one], column[other]): None
         for machine in piece.machines.values()
@@ -267,7 +252,7 @@ def _conflicts(piece: _Piece, chosen: Deciders, hearers: Known) -> Iterator[Rule
         bad = np.flatnonzero(~are_traces | (piece.joint[forth] != piece.joint[back]))
         for index in bad[np.unique(places[bad], return_index=True)[1]].tolist():  # a first state for each pair
             rank, is_trace = int(ranks[index]), bool(are_traces[index])
-            one, other = (piece.events[event] for event in some[places[index]].tolist())
+            one, other = map(piece.team.events.at, some[places[index]].tolist())
             if not is_trace and forth[index] >= 0:
                 one, other = other, one  # so that the order in which they are told is the one that is no trace
             knows = {event: {*chosen[event], *hearers[event]} for event in (one, other)}
@@ -279,7 +264,7 @@ def _conflicts(piece: _Piece, chosen: Deciders, hearers: Known) -> Iterator[Rule
 
 def _gates(piece: _Piece, chosen: Deciders, hearers: Known, closed: Closed) -> Iterator[Rule]:
     """Find the events that close a gate to an agent that merely hears of them."""
-    for column, event in enumerate(piece.events):
+    for column, event in enumerate(piece.team.events):
         for agent in hearers[event]:
             shut = closed.get(agent)
             if not shut or agent not in piece.machines:

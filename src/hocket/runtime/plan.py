@@ -120,23 +120,18 @@ class NumberedTeam:
         if isinstance(machine, Composition):
             if machine.most_states > MOST_SPARSE or (listed := machine.reachable(LARGEST_TEAM)) is None:
                 raise AssignmentError(f"a team machine of more than {LARGEST_TEAM:,} states cannot be simulated")
-            states, graph = listed
-            columns = zip(machine.parts.values(), states.T, strict=True)
-            is_final = np.logical_and.reduce([part.is_final[column] for part, column in columns])
-            start = 0
-        else:
-            graph, is_final, start = machine.graph, machine.is_final, machine.start
-        moves = _moves(graph, range(len(machine.events)))
+            _, machine = listed
+        moves = _moves(machine.graph, range(len(machine.events)))
         before: list[list[int]] = [[] for _ in moves]
         for source, row in enumerate(moves):
             for target in row.values():
                 before[target].append(source)
-        distance = distances_from(np.flatnonzero(is_final).tolist(), before.__getitem__)
+        distance = distances_from(np.flatnonzero(machine.is_final).tolist(), before.__getitem__)
         ways = tuple(
             tuple(event for event, target in row.items() if target in distance and distance[target] < distance[state])
             for state, row in enumerate(moves)
         )
-        return cls(start, moves, tuple(is_final.tolist()), ways)
+        return cls(machine.start, moves, tuple(machine.is_final.tolist()), ways)
 
     def step(self, state: int, event: int) -> int | None:
         """Return the state that an event leads to, or None where it is undefined."""
