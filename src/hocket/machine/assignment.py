@@ -358,7 +358,7 @@ class Failures:
             if key not in self._refuted:
                 if len(self._refuted) * self._size > MOST_KEPT:
                     self._refuted.clear()
-                edges = len(self._decimals.edges(event))
+                edges = len(self.machine.by_event[event])
                 self.effort.left -= PROJECTION + PER_EQUATION * edges * len(key[1])
                 classes = [self._known_to(row).classes for row in sorted(key[1])]
                 self._refuted[key] = refute(self.machine, self._decimals, event, classes)

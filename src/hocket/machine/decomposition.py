@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from hocket.errors import AssignmentError, cut_names, known_names, require_known
-from hocket.graphs import Flags, Ints, flags_at, places_in
+from hocket.graphs import Flags, Ints, flags_at
 from hocket.lazy import show_in_notebook
 from hocket.machine.algebra import Projection, Views, flag_events, reachable_part
 from hocket.machine.composition import LARGE, Composition, Parts, Team, independent_parts, join_shares, notes_of, shares
@@ -278,12 +278,9 @@ def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> t
 def _find_phantom(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
     """Find a state nearest to the initial one, and an event that all who know it propose there, undefined in it."""
     order = machine.reach.order
-    rank = places_in(order, len(order))
-    by_event = np.argsort(machine.graph.label, kind="stable")
-    begins = np.searchsorted(machine.graph.label[by_event], np.arange(len(machine.events) + 1))
     nearest, culprit = len(order), -1
-    for event in range(len(machine.events)):
-        allowed = np.sort(rank[machine.graph.source[by_event[begins[event] : begins[event + 1]]]])
+    for event, edges in enumerate(machine.by_event):
+        allowed = machine.rank[machine.graph.source[edges]]
         if len(allowed) == 0:
             continue  # it cannot happen, and nobody would propose it
         proposed = _proposed(projections, event, nearest)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import AssignmentError
-from hocket.graphs import Flags, Ints, flags_at, places_in
+from hocket.graphs import Flags, Ints, flags_at
 from hocket.hitting_set import Effort, as_set, elements_of, find_cheapest
 from hocket.machine.algebra import reachable_part
 from hocket.machine.composition import Composition, Parts, independent_parts, shares
@@ -120,10 +120,9 @@ class _Piece:
     @cached_property
     def targets(self) -> Ints:
         """Where each event leads, by ranks; -1 where it is undefined: [ranks, events]."""
-        graph, order = self.team.graph, self.team.reach.order
-        rank = places_in(order, graph.nodes)
+        graph, rank = self.team.graph, self.team.rank
         used = rank[graph.source] >= 0
-        table = np.full((len(order), len(self.team.events)), -1, np.int32)
+        table = np.full((len(self.team.reach.order), len(self.team.events)), -1, np.int32)
         table[rank[graph.source[used]], graph.label[used]] = rank[graph.target[used]]
         return table
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import MachineError
-from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, flags_at, labels_to, make_graph
+from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, flags_at, labels_to, make_graph, places_in
 from hocket.lazy import show_in_notebook
 from hocket.machine.names import (
     Listed,
@@ -194,6 +194,17 @@ class RewardMachine:
     def reach(self) -> Reach:
         """A shortest way from the initial state to each reachable one."""
         return breadth_first(self.graph, self.start)
+
+    @cached_property
+    def rank(self) -> Ints:
+        """The place of each state in breadth-first order; -1 where it cannot be reached."""
+        return places_in(self.reach.order, len(self.states))
+
+    @cached_property
+    def by_event(self) -> list[NDArray[np.intp]]:
+        """The transitions on each event, the nearest to the initial state first."""
+        order = np.lexsort((self.rank[self.graph.source], self.graph.label))
+        return np.split(order, np.searchsorted(self.graph.label[order], np.arange(1, len(self.events))))
 
     def trace_to(self, state: int) -> tuple[str, ...]:
         """Name a shortest trace to a reachable state, given by its position."""

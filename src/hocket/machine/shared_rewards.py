@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.graphs import Ints, places_in
+from hocket.graphs import Ints
 from hocket.machine.algebra import Projection, Views
 from hocket.machine.names import Known
 from hocket.machine.reward_machine import RewardMachine
@@ -66,7 +66,7 @@ def share_rewards(team: RewardMachine, projections: Views, control: Known) -> Am
     refutations: list[Refutation] = []
     for event, name in enumerate(team.events):
         groups = _groups(projections, event)
-        if not groups or len(edges := decimals.edges(event)) == 0:
+        if not groups or len(edges := team.by_event[event]) == 0:
             continue
         payees = payees_of(control, name, [agent for _, agents in groups for agent in agents])
         shares = [sum(agent in payees for agent in agents) for _, agents in groups]
@@ -82,13 +82,13 @@ def share_rewards(team: RewardMachine, projections: Views, control: Known) -> Am
         else:
             refutations.append(_refutation(event, edges, solved))
     if refutations:
-        return min(refutations, key=lambda refutation: decimals.rank[refutation.weights[0][0]])
+        return min(refutations, key=lambda refutation: team.rank[team.graph.source[refutation.weights[0][0]]])
     return Amounts(amounts, decimals.unit)
 
 
 def refute(team: RewardMachine, decimals: Decimals, event: int, classes: Sequence[Ints]) -> Refutation | None:
     """Find out whether the rewards of one event can be shared out among agents with these classes of states."""
-    edges = decimals.edges(event)
+    edges = team.by_event[event]
     columns = [of_state[team.graph.source[edges]] for of_state in classes]
     solved = solve(columns, decimals.codes[edges], decimals.values, None)
     return None if isinstance(solved, list) else _refutation(event, edges, solved)
@@ -99,7 +99,7 @@ def _refutation(event: int, edges: NDArray[np.intp], weights: Mapping[int, int])
 
 
 class Decimals:
-    """The rewards of a machine as exact whole numbers of units; transitions by event, nearest first."""
+    """The rewards of a machine as exact whole numbers of units."""
 
     def __init__(self, team: RewardMachine) -> None:
         different, codes = np.unique(team.reward + 0.0, return_inverse=True)
@@ -109,15 +109,6 @@ class Decimals:
         self.unit = 10 ** (digits + SPARE_DIGITS)
         self.values = [int(value * self.unit) for value in exact]
         self.codes: Ints = codes.astype(np.int32)  # [transitions] the position of each reward in `values`
-        self.rank = places_in(team.reach.order, len(team.states))[
-            team.graph.source
-        ]  # [transitions] how near each begins to the initial state
-        self._order = np.lexsort((self.rank, team.graph.label))
-        self._begins = np.searchsorted(team.graph.label[self._order], np.arange(len(team.events) + 1))
-
-    def edges(self, event: int) -> NDArray[np.intp]:
-        """List the transitions on an event, the nearest to the initial state first."""
-        return self._order[self._begins[event] : self._begins[event + 1]]
 
 
 def _groups(projections: Views, event: int) -> list[tuple[Projection, list[str]]]:
