@@ -141,10 +141,8 @@ class Facts:
 
     def unexplained(self) -> Unexplained | None:
         """Find an observation that no machines over these local event sets can explain; the shortest trace first."""
-        final: dict[tuple[int, int], Sighting] = {}  # (agent, node) -> where the task was done
-        for ends, source in self.done.items():
-            for end in enumerate(ends):
-                final.setdefault(end, source)
+        # (agent, node) -> where the task was done first
+        final = {end: source for ends, source in reversed(self.done.items()) for end in enumerate(ends)}
         shortest: Unexplained | None = None
         for event, nodes, is_so, source in self.observations():
             opposite: dict[str, Sighting] = {}

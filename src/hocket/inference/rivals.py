@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hocket.inference.encoding import SOLVER, Clauses, LocalMachine, Place, TreePlaces, UnknownMachine, load_solvers
 from hocket.inference.facts import Facts, Nodes
@@ -95,7 +95,6 @@ class RivalSearch:
         world: World = ANYTHING,
         trace: Sequence[str] = (),  # that led to where it begins
     ) -> None:
-        solvers, _ = load_solvers()
         self.facts = facts
         self.machines = (*machines, *(tracker.machine for tracker in world.trackers))
         known_events = (facts.knows[agent] for agent in facts.agents)
@@ -109,7 +108,6 @@ class RivalSearch:
         }
         self.nodes = {index: TreePlaces(machine, facts.trees[index]) for index, machine in self.unknown.items()}
         self._explain()
-        self.solver: Any = solvers.Solver(name=SOLVER)
         self.rounds: list[dict[str, int]] = []  # of each round: event -> whether it happens
         self.known = self._known_places()
         ends = [(index, self.states[index][node]) for index, node in enumerate(begin)]
@@ -166,20 +164,18 @@ class RivalSearch:
 
     def _solve(self, ask: Callable[[], dict[int, tuple[str | None, bool]]], rounds: int) -> Question | None:
         """Look for a run of the fewest rounds after which one of some literals can be true."""
-        try:
+        solvers, _ = load_solvers()
+        with solvers.Solver(name=SOLVER) as solver:
             for number in range(rounds + 1):
                 asked = ask()
                 chosen = self.clauses.variable()
                 self.clauses.add(-chosen, *asked)
-                for clause in self.clauses.take():
-                    self.solver.add_clause(clause)
-                if self.solver.solve(assumptions=[chosen]):
-                    return self._decode(asked, {literal for literal in self.solver.get_model() if literal > 0})
+                solver.append_formula(self.clauses.take())
+                if solver.solve(assumptions=[chosen]):
+                    return self._decode(asked, {literal for literal in solver.get_model() if literal > 0})
                 if number < rounds:
                     self._unroll()
-            return None
-        finally:
-            self.solver.delete()
+        return None
 
     def _decode(self, asked: dict[int, tuple[str | None, bool]], true: set[int]) -> Question:
         event, expected = next(asked[question] for question in asked if question in true)
