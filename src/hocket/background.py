@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 GLANCE = 0.1  # seconds between looks at whether to stop
 GRACE = 1.0  # seconds for work to end by itself when it should
@@ -70,21 +70,21 @@ def unless_stopped(work: Callable[[], Result], stop: Event) -> Result | None:
     return results[0] if results else None
 
 
-def in_threads(work: Callable[[Item], object], items: Sequence[Item], threads: int) -> None:
-    """Do something with each item, in so many threads; with one, here."""
+def in_threads(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> list[Result]:
+    """Do something with each item, in so many threads, and list what comes of it; with one thread, here.
+
+    After an error nothing more is begun, and what was begun has ended.
+    """
     if threads == 1:
-        for item in items:
-            work(item)
-        return
+        return [work(item) for item in items]
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, items))
+        return list(pool.map(work, items))
 
 
-class _End:
+class _End(NamedTuple):
     """A source has nothing more to give."""
 
-    def __init__(self, error: BaseException | None = None) -> None:
-        self.error = error
+    error: BaseException | None = None
 
 
 def _drain(source: Iterable[Result], results: SimpleQueue[Result | _End], gone: Event) -> None:

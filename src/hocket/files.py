@@ -7,13 +7,13 @@ import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import BinaryIO
 
+from hocket.background import in_threads
 from hocket.errors import FormatError
 
 try:
@@ -37,21 +37,18 @@ File = tuple[Path, Content]  # what it is called, and what is to be in it
 
 def exists(path: Path) -> bool:
     """Say whether there is a file or a folder; never so of a name that nothing can have."""
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
+    return os.path.exists(path)  # noqa: PTH110 (pathlib raises an error for some names)
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:
     """List the files in a folder whose names fit a pattern, in order; there are none where there is no folder."""
-    with _telling(folder, "read"):  # it may have a name that nothing can have, or nobody may look into it
+    with telling(folder, "read"):  # it may have a name that nothing can have, or nobody may look into it
         return sorted(folder.glob(pattern))
 
 
 def open_regular(path: Path, flags: int = 0) -> BinaryIO:
     """Open a file to read its bytes; a device or a pipe, which may never end or never answer, is refused."""
-    with _telling(path, "read"):
+    with telling(path, "read"):
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | flags)
         file = os.fdopen(handle, "rb")
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -67,7 +64,7 @@ def read_text(path: Path, limit: int) -> str:
 
 def read_exactly(path: Path, limit: int) -> str:
     """Read a text file of at most `limit` bytes in UTF-8, with its byte order mark if it has one."""
-    with open_regular(path) as file, _telling(path, "read"):
+    with open_regular(path) as file, telling(path, "read"):
         data = file.read(limit + 1)
     if len(data) > limit:
         raise FormatError(f"must be at most {limit // MEGABYTE:,} MB in this format", path=path)
@@ -86,7 +83,7 @@ def write_whole(path: Path, data: Content) -> None:
     It is on the disk before it has its name, and the name before this returns: a power cut leaves no empty file behind,
     and of two files that are written one after the other never the second alone.
     """
-    _write_together([(path, data)], map)
+    _write_together([(path, data)], threads=1)
 
 
 def write_many(files: Iterable[File]) -> None:
@@ -94,43 +91,29 @@ def write_many(files: Iterable[File]) -> None:
 
     Disks take hardly longer for many files than for one, if they need not wait for each.
     """
-    with ThreadPoolExecutor(WRITERS) as pool:
-
-        def in_threads(write: Callable[[File], GrowingFile], some: Iterable[File]) -> list[GrowingFile]:
-            begun = [pool.submit(write, file) for file in some]
-            try:
-                wait(begun)
-            finally:  # nothing may be begun any more when what is unfinished is cleared away
-                wait([future for future in begun if not future.cancel()])
-            return [future.result() for future in begun]
-
-        waiting = iter(files)
-        while some := list(islice(waiting, TOGETHER)):
-            _write_together(some, in_threads)
+    waiting = iter(files)
+    while some := list(islice(waiting, TOGETHER)):
+        _write_together(some, WRITERS)
 
 
-def _write_together(files: Sequence[File], each: Callable[..., Iterable[GrowingFile]]) -> None:
-    """Bring files to the disk, `each` of them by itself; then rename them."""
-    begun: list[GrowingFile] = []
+def _write_together(files: Sequence[File], threads: int) -> None:
+    """Bring files to the disk; then rename them."""
+    with ExitStack() as begun:
 
-    def write(file: File) -> GrowingFile:
-        path, data = file
-        begun.append(grown := GrowingFile(path))
-        with _telling(path):
-            for part in (data,) if isinstance(data, str | bytes) else data:
-                grown.add(part.encode() if isinstance(part, str) else part)
-        grown.seal()
-        return grown
+        def write(file: File) -> GrowingFile:
+            path, data = file
+            grown = begun.enter_context(GrowingFile(path))
+            with telling(path):
+                for part in (data,) if isinstance(data, str | bytes) else data:
+                    grown.add(part.encode() if isinstance(part, str) else part)
+            grown.seal()
+            return grown
 
-    try:
-        for grown in list(each(write, files)):
-            with _telling(grown.path):
+        for grown in in_threads(write, files, threads):
+            with telling(grown.path):
                 grown.temporary.replace(grown.path)
         for folder in {path.parent: None for path, _ in files}:
             _sync_folder(folder)
-    finally:
-        for grown in begun:
-            grown.__exit__()
 
 
 class GrowingFile:
@@ -141,7 +124,7 @@ class GrowingFile:
 
     def __init__(self, path: Path, mode: int | None = None) -> None:  # by default that of the file that is replaced
         self.path, self.unsafe = path, 0
-        with _telling(path):
+        with telling(path):
             self.mode = _mode_of(path) if mode is None else mode
             self.temporary = path.with_name(f".{path.name[:MOST_OF_NAME]}.{os.urandom(8).hex()}{UNFINISHED}")
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -162,14 +145,14 @@ class GrowingFile:
 
     def add(self, data: bytes) -> None:
         """Write some more."""
-        with _telling(self.path):
+        with telling(self.path):
             self.unsafe += self.file.write(data)
             if self.unsafe >= UNSAFE:
                 self._sync()
 
     def seal(self) -> None:
         """Bring all of it to the disk; nothing can be added any more."""
-        with _telling(self.path):
+        with telling(self.path):
             self._sync()
             self.file.close()
             if self.mode is not None:
@@ -178,7 +161,7 @@ class GrowingFile:
     def keep(self) -> None:
         """Give the file its name, which replaces one that has it."""
         self.seal()
-        with _telling(self.path):
+        with telling(self.path):
             self.temporary.replace(self.path)
             _sync_folder(self.path.parent)
 
@@ -189,7 +172,7 @@ class GrowingFile:
 
 
 @contextmanager
-def _telling(path: Path, done: str = "written") -> Iterator[None]:
+def telling(path: Path, done: str = "written") -> Iterator[None]:
     """Say which file cannot be written, read or made; a path with a NUL is a ValueError."""
     try:
         yield
@@ -247,7 +230,7 @@ def locked(path: Path, *, wait: float = 0, ours_only: bool = False) -> Iterator[
     Where the system, or the disk, has no such locks, everybody gets it. A link is not followed, and what is no file is
     refused; `ours_only` also refuses a file of another user, who could hold it for ever.
     """
-    with _telling(path):
+    with telling(path):
         handle = _open_lock(path, ours_only)
     with os.fdopen(handle, "rb") as file:
         yield fcntl is None or _lock(file, time.monotonic() + wait)
@@ -282,7 +265,7 @@ def _lock(file: BinaryIO, latest: float) -> bool:
 
 def make_folder(folder: Path) -> Path:
     """Make a folder and those around it, where they are not there yet."""
-    with _telling(folder, "made"):
+    with telling(folder, "made"):
         folder.mkdir(parents=True, exist_ok=True)
     return folder
 

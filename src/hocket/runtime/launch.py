@@ -11,15 +11,14 @@ import asyncio
 import json
 import re
 import secrets
-import shutil
 import sys
-import tempfile
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -246,17 +245,14 @@ def run_team(
         for name in names:
             if name != WORLD:
                 np.save(folder / f"{name}.actions.npy", np.asarray(actions[name], np.uint8), allow_pickle=False)
-    sockets = None
-    if peers is None:
-        sockets = Path(tempfile.mkdtemp(prefix="hocket-"))  # which only its owner may enter
-        settings = replace(settings, addresses={name: str(sockets / str(i)) for i, name in enumerate(names)})
-    settings.save(folder)
-    supervisor = Supervisor(settings, folder, names, watch)
-    try:
+    with ExitStack() as stack:
+        if peers is None:
+            made = TemporaryDirectory(prefix="hocket-", ignore_cleanup_errors=True)  # which only its owner may enter
+            sockets = stack.enter_context(made)
+            settings = replace(settings, addresses={name: f"{sockets}/{i}" for i, name in enumerate(names)})
+        settings.save(folder)
+        supervisor = Supervisor(settings, folder, names, watch)
         asyncio.run(supervisor.run(stop))
-    finally:
-        if sockets is not None:
-            shutil.rmtree(sockets, ignore_errors=True)
     logs = [name for name in (*task.agents, WORLD) if (folder / f"{name}.log").exists()]
     settings.save(folder, ended={name: read_log(folder / f"{name}.log").check for name in logs})  # later changes show
     complete = verify(folder).complete if len(names) > 1 else supervisor.is_finished

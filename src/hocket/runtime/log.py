@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from hocket.errors import FormatError
-from hocket.files import MEGABYTE, open_regular
+from hocket.files import MEGABYTE, open_regular, telling
 from hocket.runtime.protocol import Entry
 
 LARGEST_LOG = 1_000 * MEGABYTE
@@ -46,11 +46,8 @@ def read_log(path: Path, largest: int = LARGEST_LOG, *, header: dict[str, object
 
     So is another `header` than that which is expected.
     """
-    try:
-        with open_regular(path, NO_LINKS) as file:
-            data = file.read(largest + 1)
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
+    with open_regular(path, NO_LINKS) as file, telling(path, "read"):
+        data = file.read(largest + 1)
     if len(data) > largest:
         raise FormatError(f"is larger than {largest // MEGABYTE:,} MB", path=path)
     check, values = SEED, []
@@ -69,7 +66,7 @@ def read_log(path: Path, largest: int = LARGEST_LOG, *, header: dict[str, object
     rows = [value for value in values[1:] if isinstance(value, tuple) and value and isinstance(value[0], float)]
     if not isinstance(first, dict) or len(rows) != max(0, len(values) - 1):
         raise FormatError("is not a log that hocket has written", path=path)
-    if first and header not in (None, first):
+    if values and header not in (None, first):
         raise FormatError("belongs to another run, agent or task", path=path)
     return LogContents(
         first, tuple(row[1:] for row in rows), tuple(row[0] for row in rows), check, size, size < len(data)
@@ -89,20 +86,13 @@ class AgentLog:
 
     def __init__(self, path: Path, header: dict[str, object], *, durable: bool = True) -> None:
         self.path, self.durable = path, durable
-        self.entries: tuple[Entry, ...] = ()
-        self.check = SEED
-        contents = read_log(path, header=header) if path.exists() else None
-        try:
+        contents = read_log(path, header=header) if path.exists() else LogContents({}, (), (), SEED, 0, False)
+        self.entries, self.check = contents.entries, contents.check
+        with telling(path):
             self.file: IO[bytes] = os.fdopen(os.open(path, APPENDING, 0o666), "ab", buffering=0)
-            if contents is not None and contents.header:
-                self.entries, self.check = contents.entries, contents.check
-                if contents.is_torn:
-                    self.file.truncate(contents.size)
-            else:
-                self.file.truncate(0)  # not even the header was whole
-                self._write([header])
-        except OSError as error:
-            raise FormatError(f"cannot be written: {error.strerror or error}", path=path) from None
+            self.file.truncate(contents.size)  # whatever follows was cut
+        if not contents.header:
+            self._write([header])
 
     def append(self, entries: Iterable[Entry]) -> None:
         """Write entries, and wait until they are on the disk."""
@@ -117,14 +107,11 @@ class AgentLog:
             lines.append(self.check.encode() + b" " + payload + b"\n")
         if lines:
             data = b"".join(lines)
-            try:
+            with telling(self.path):
                 if self.file.write(data) != len(data):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 if self.durable:
                     sync(self.file.fileno())
-            except (OSError, ValueError) as error:
-                why = getattr(error, "strerror", None) or error
-                raise FormatError(f"cannot be written: {why}", path=self.path) from None
 
     def close(self) -> None:
         self.file.close()

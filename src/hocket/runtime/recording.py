@@ -15,7 +15,8 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
-from hocket.errors import FormatError, HocketError, needs_extra
+from hocket.errors import HocketError, needs_extra
+from hocket.files import telling
 from hocket.runtime.codec import describe_entry
 from hocket.runtime.log import LARGEST_LOG, LogContents, read_log
 from hocket.runtime.plan import Plan
@@ -158,33 +159,30 @@ def write_mcap(folder: str | Path, path: str | Path) -> Path:
         from mcap.writer import CompressionType, Writer
     recording = read_recording(folder)
     grid = recording.settings.task.grid
-    try:
-        with Path(path).open("wb") as file:
-            writer = Writer(file, compression=CompressionType.NONE)
-            writer.start(profile="", library="hocket")
-            schemas = {
-                name: writer.register_schema(
-                    name, "jsonschema", json.dumps({"type": "object", "title": name, "properties": fields}).encode()
-                )
-                for name, fields in SCHEMAS.items()
-            }
-            channels: dict[str, int] = {}
-            for frame in recording.frames:
-                time = int((recording.begun + frame.time) * NANO)
-                value: dict[str, object] = {"timestamp": {"sec": time // NANO, "nsec": time % NANO}}
-                if frame.cell is None:
-                    kind, topic = "foxglove.Log", f"/{frame.name}/log"
-                    level = WARNING if frame.kind in ("kill", "release") else INFO
-                    value |= {"level": level, "message": frame.said, "name": frame.name}
-                else:
-                    kind, topic = "foxglove.PoseInFrame", f"/{frame.name}/pose"
-                    row, column = grid.row_column(frame.cell)
-                    position = {"x": column + 0.5, "y": -(row + 0.5), "z": 0.0}
-                    value |= {"frame_id": "map", "pose": {"position": position, "orientation": UPRIGHT}}
-                if topic not in channels:
-                    channels[topic] = writer.register_channel(topic, "json", schemas[kind])
-                writer.add_message(channels[topic], time, json.dumps(value).encode(), time)
-            writer.finish()  # type: ignore[no-untyped-call]
-    except OSError as error:
-        raise FormatError(f"cannot be written: {error.strerror or error}", path=path) from None
+    with telling(Path(path)), Path(path).open("wb") as file:
+        writer = Writer(file, compression=CompressionType.NONE)
+        writer.start(profile="", library="hocket")
+        schemas = {
+            name: writer.register_schema(
+                name, "jsonschema", json.dumps({"type": "object", "title": name, "properties": fields}).encode()
+            )
+            for name, fields in SCHEMAS.items()
+        }
+        channels: dict[str, int] = {}
+        for frame in recording.frames:
+            time = int((recording.begun + frame.time) * NANO)
+            value: dict[str, object] = {"timestamp": {"sec": time // NANO, "nsec": time % NANO}}
+            if frame.cell is None:
+                kind, topic = "foxglove.Log", f"/{frame.name}/log"
+                level = WARNING if frame.kind in ("kill", "release") else INFO
+                value |= {"level": level, "message": frame.said, "name": frame.name}
+            else:
+                kind, topic = "foxglove.PoseInFrame", f"/{frame.name}/pose"
+                row, column = grid.row_column(frame.cell)
+                position = {"x": column + 0.5, "y": -(row + 0.5), "z": 0.0}
+                value |= {"frame_id": "map", "pose": {"position": position, "orientation": UPRIGHT}}
+            if topic not in channels:
+                channels[topic] = writer.register_channel(topic, "json", schemas[kind])
+            writer.add_message(channels[topic], time, json.dumps(value).encode(), time)
+        writer.finish()  # type: ignore[no-untyped-call]
     return Path(path)
