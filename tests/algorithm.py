@@ -9,7 +9,7 @@ from worlds import Individual, own_states
 
 
 class DefinedWorld:
-    """An agent with simulated teammates, by definition, for `plain_worlds.SimulatedWorld`."""
+    """An agent with simulated teammates (`hocket.learn.reference.IndividualWorld`), by definition."""
 
     def __init__(self, task: hk.Task, name: str, sync_probability: float = 0.3, *, literal: bool = False) -> None:
         self.world = Individual(task, name, sync_probability, literal=literal)
@@ -32,7 +32,7 @@ class DefinedWorld:
 
 
 class DefinedTeam:
-    """Agents in the team world, by definition, for `plain_worlds.TeamAsOne`."""
+    """Agents in the team world (`hocket.learn.cqrm.reference.JointWorld`), by definition."""
 
     def __init__(self, task: hk.Task) -> None:
         self.task, self.agents = task, [Individual(task, name) for name in task.agents]

@@ -18,12 +18,16 @@ from hocket.draw.text import TextMap
 from hocket.evaluation.exact import evaluate_exact
 from hocket.learn.cqrm import CqrmSettings
 from hocket.learn.cqrm.block import CqrmBlock
+from hocket.learn.cqrm.reference import train_as_one
 from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.dqprm.block import DqprmBlock
+from hocket.learn.dqprm.reference import train_agent
 from hocket.learn.iql import IqlSettings
 from hocket.learn.iql.block import IqlBlock
+from hocket.learn.iql.reference import train_team as train_iql
 from hocket.learn.kernels.team import hold_apart as compiled
 from hocket.learn.optimal_team.block import find_space, solve_jointly
+from hocket.learn.optimal_team.reference import JointPlanner
 from hocket.random import TEAM
 from hocket.task.bodies import hold_all_apart, hold_apart, rule_of, units_of
 from hocket.task.episode import TeamStep
@@ -32,8 +36,6 @@ from hocket.task.grid import ACTIONS
 from hocket.task.tables import compile_task
 from hocket.task.teamwork.play import TeamMoves, play_team
 from interpreter import interpret, walk_apart
-from plain_worlds import train_agent, train_as_one, train_iql
-from planners import JointPlanner
 from task_strategies import Guide, few, random_task, seeds
 
 RULES = (True, "symmetric", ("room", "hall"))

@@ -15,8 +15,10 @@ from algorithm import DefinedTeam, DefinedWorld
 from hocket.errors import TaskError
 from hocket.learn.cqrm import CqrmSettings
 from hocket.learn.cqrm.block import CqrmBlock
+from hocket.learn.cqrm.reference import train_as_one
 from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.dqprm.block import DqprmBlock
+from hocket.learn.dqprm.reference import train_agent
 from hocket.learn.optimal.block import solve_at_once, solve_in_order
 from hocket.runtime.launch import run_team
 from hocket.runtime.plan import Plan
@@ -33,7 +35,6 @@ from hocket.task.tables import settle as settle_cases
 from hocket.task.teamwork.joint import fewest_steps, joint_space
 from hocket.task.teamwork.planning import plan_values
 from interpreter import TurningError, interpret
-from plain_worlds import train_agent, train_as_one
 from task_strategies import few, is_met, random_pair, seeds, with_edges
 from walks import shortest_actions
 from worlds import Individual, action_values, doorbell, line

@@ -24,21 +24,27 @@ from algorithm import DefinedTeam, DefinedWorld
 from hocket import random
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.cqrm import CqrmSettings
+from hocket.learn.cqrm import reference as cqrm_reference
 from hocket.learn.cqrm.block import CqrmBlock
 from hocket.learn.dqprm import VECTOR_LANES, DqprmSettings
+from hocket.learn.dqprm import reference as dqprm_reference
 from hocket.learn.dqprm.block import DqprmBlock
 from hocket.learn.dqprm.kernel import LANES
 from hocket.learn.episodes import ValuePlayer, make_teams, team_tables
 from hocket.learn.hil import HilSettings
+from hocket.learn.hil import reference as hil_reference
 from hocket.learn.hil.block import HilBlock
 from hocket.learn.iql import IqlSettings
+from hocket.learn.iql import reference as iql_reference
 from hocket.learn.iql.block import IqlBlock
 from hocket.learn.kernels import primitives
 from hocket.learn.kernels.compiler import STAMP, cache_file, is_compiled, kernel
 from hocket.learn.kernels.team import PlayParameters, TeamState
 from hocket.learn.kernels.teams import EpisodeRange, Learnt, make_choices, play_teams
 from hocket.learn.optimal import OptimalSettings
+from hocket.learn.optimal import reference as optimal_reference
 from hocket.learn.optimal.block import OptimalBlock
+from hocket.learn.reference import TableWorld
 from hocket.learn.testing import Recording, recording
 from hocket.learn.training import train
 from hocket.learn.warmup import compiling_ahead
@@ -48,8 +54,6 @@ from hocket.task.individual import individual_table
 from hocket.task.memory import memory_of
 from hocket.task.tables import compile_task
 from interpreter import interpret
-from plain_worlds import TableWorld, train_agent, train_as_one, train_hil, train_iql
-from planners import iterate_values
 from strategies import project_trace
 from task_strategies import random_task
 from worlds import courtyard, ferry, gallery, gatehouse, is_done, meeting, turnpike, warm_kernels
@@ -400,7 +404,7 @@ def test_each_agents_state_stands_for_the_teams_in_compiled_episodes_of_random_t
 def assert_learns_alike(task: hk.Task, name: str, settings: DqprmSettings, steps: int, seed: int = 4) -> np.ndarray:
     """Train lanes one by one and in lock step, in two pieces, and require what Algorithm 1 gives."""
     world = DefinedWorld(task, name, settings.sync_probability, literal=settings.sync_literal)
-    agent = train_agent(world, settings, seed, steps)
+    agent = dqprm_reference.train_agent(world, settings, seed, steps)
     q = agent.q
     tables = compile_task(task)
     for others in range(VECTOR_LANES + 1):
@@ -492,7 +496,7 @@ def test_compiled_learning_of_agents_as_one_is_that_of_plain_python(task, counte
     block = CqrmBlock(compile_task(task), settings, [2, 9])
     block.train(0, 100)
     block.train(100, 1_400)
-    q = train_as_one(DefinedTeam(task), settings, 9, 1_500)
+    q = cqrm_reference.train_as_one(DefinedTeam(task), settings, 9, 1_500)
     assert np.count_nonzero(q) > 1
     np.testing.assert_array_equal(block.q[1], q, strict=True)
 
@@ -508,7 +512,7 @@ def test_compiled_independent_learning_is_that_of_plain_python(world, bootstrap_
     block = IqlBlock(compile_task(task), settings, [2, 9])
     block.train(0, 100)
     block.train(100, 700)
-    q = train_iql(task, settings, 9, 800)
+    q = iql_reference.train_team(task, settings, 9, 800)
     assert q.any(axis=(1, 2, 3)).all()
     np.testing.assert_array_equal(block.q[1], q, strict=True)
 
@@ -522,7 +526,7 @@ def test_compiled_hierarchical_learning_is_that_of_plain_python(task, bootstrap_
     block = HilBlock(compile_task(task), settings, [2, 9])
     block.train(0, 100)
     block.train(100, 500)
-    agents = train_hil(task, settings, 9, 600)
+    agents = hil_reference.train_team(task, settings, 9, 600)
     for index, agent in enumerate(agents):
         np.testing.assert_array_equal(block.low[1, index], agent.low.array(task.grid.cells), strict=True)
         np.testing.assert_array_equal(block.meta[1, index], agent.meta, strict=True)
@@ -538,7 +542,7 @@ def test_optimal_values_are_those_of_value_iteration_in_plain_python(world):
     block = OptimalBlock(compile_task(task), settings, [0])
     open_cells = [cell for cell in range(task.grid.cells) if cell not in task.grid.walls]
     for index, name in enumerate(task.agents):
-        q = iterate_values(DefinedWorld(task, name), task.slip, settings)
+        q = optimal_reference.solve(DefinedWorld(task, name), task.slip, settings)
         np.testing.assert_allclose(block.q[index, open_cells, :, : q.shape[2]], q[open_cells], atol=1e-5)
 
 

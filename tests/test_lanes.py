@@ -16,6 +16,7 @@ from hocket.learn.cqrm.block import CqrmBlock
 from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.dqprm.block import DqprmBlock
 from hocket.learn.dqprm.kernel import LANES, MANY, padded
+from hocket.learn.dqprm.reference import train_agent, train_team
 from hocket.learn.hil import HilSettings
 from hocket.learn.hil.block import HilBlock
 from hocket.learn.iql import IqlSettings
@@ -26,7 +27,6 @@ from hocket.learn.learner import Player
 from hocket.learn.testing import recording
 from hocket.learn.training import train
 from hocket.task.tables import compile_task
-from plain_worlds import train_agent, train_agents
 from task_strategies import random_task
 from worlds import at, corridor, gatehouse, line, meeting, warm_kernels
 
@@ -64,7 +64,7 @@ def learnt(block: DqprmBlock, index: int) -> np.ndarray:
     ids=["buttons", "rendezvous", "meeting", "gatehouse", "a small rendezvous"],
 )
 def test_agents_that_wait_learn_as_in_plain_python(task, settings, steps):
-    expected = train_agents([DefinedWorld(task, name) for name in task.agents], settings, 4, steps)
+    expected = train_team([DefinedWorld(task, name) for name in task.agents], settings, 4, steps)
     block = DqprmBlock(compile_task(task), settings, [8, 4])
     block.train(0, steps // 3)
     block.train(steps // 3, steps - steps // 3)
@@ -78,7 +78,7 @@ def test_agents_of_random_tasks_that_wait_learn_as_in_plain_python():
     settings, all_waited = DqprmSettings(wait_for_team=True, max_episode_steps=25, temperature=0.1), 0
     for seed in range(20):
         task = random_task(Random(seed))
-        expected = train_agents([DefinedWorld(task, name) for name in task.agents], settings, seed, 150)
+        expected = train_team([DefinedWorld(task, name) for name in task.agents], settings, seed, 150)
         block = DqprmBlock(compile_task(task), settings, [seed])
         block.train(0, 150)
         all_waited += sum(agent.waited for agent in expected)

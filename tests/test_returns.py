@@ -12,13 +12,13 @@ import hocket as hk
 from hocket.evaluation.exact import evaluate_exact
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.optimal_team.block import find_space, solve_jointly
+from hocket.learn.optimal_team.reference import JointPlanner
 from hocket.learn.testing import recording
 from hocket.report.figures.curves import draw_curves
 from hocket.report.performance import RunTests, final_of
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import compile_task
 from interpreter import interpret
-from planners import JointPlanner
 from worlds import ferry, gallery, line, meeting, turnpike, warm_kernels
 
 EPISODE = 40  # steps

@@ -12,18 +12,18 @@ import hocket as hk
 from algorithm import DefinedWorld
 from hocket.learn.moves import number_moves
 from hocket.learn.optimal.block import solve
+from hocket.learn.reference import TableWorld
 from hocket.learn.sweep import SweepSettings
 from hocket.learn.sweep.block import LAST_RESORT, SweepBlock
 from hocket.learn.sweep.kernel import dequeue, enqueue, make_queue
 from hocket.learn.sweep.planning import machine_bounds, open_moves, optimistic_values
+from hocket.learn.sweep.reference import SweepAgent
 from hocket.learn.training import train
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, Grid
 from hocket.task.individual import individual_table
 from hocket.task.tables import compile_task
 from hocket.task.teamwork.planning import plan_values
-from plain_worlds import TableWorld
-from planners import SweepAgent
 from task_strategies import random_task
 from team_tasks import random_team_task
 from worlds import corridor, courtyard, gatehouse, meeting, turnpike

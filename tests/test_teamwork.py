@@ -19,6 +19,7 @@ from hocket.learn.episodes import ValuePlayer
 from hocket.learn.optimal.block import solve_at_once
 from hocket.learn.optimal_team import block as optimal_team
 from hocket.learn.optimal_team.block import JointPlayer, find_space, solve_jointly
+from hocket.learn.optimal_team.reference import JointPlanner
 from hocket.learn.reviews import SHARE_PLAYED
 from hocket.learn.sweep import SweepSettings
 from hocket.learn.sweep.beliefs import imagined_moves
@@ -38,7 +39,6 @@ from hocket.task.teamwork.planning import plan_values
 from hocket.task.teamwork.play import TeamMoves, play_team
 from hocket.task.teamwork.readiness import Counts, Readiness
 from hocket.task.teamwork.search import RevisedAgreements, TeamSearch, agreements
-from planners import JointPlanner
 from task_strategies import random_pair
 from team_tasks import random_team_task
 
