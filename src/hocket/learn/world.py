@@ -30,7 +30,6 @@ from hocket.task.settling import describe_cell
 from hocket.task.task import Task
 
 FORMAT = "hocket world 1"
-KINDS = {"columns": int, "slip": float}  # of what a file says beside its arrays
 BARRED = 1 << OUTCOMES  # in how many ways the ends of a move may be barred
 MOST_TRIES = 2**53  # of an outcome
 
@@ -243,7 +242,7 @@ def read_world(path: Path, content: bytes | None = None) -> WorldModel:
         about = read_about(archive)
         if about["format"] != FORMAT:
             raise FormatError(f"is of another format than {FORMAT!r}: use a newer hocket", path=path)
-        columns, slip = (about[key] for key in KINDS)
+        columns, slip = about["columns"], about["slip"]
         if type(columns) is not int or columns < 1 or type(slip) is not float or not 0 <= slip <= 1:
             raise ValueError
         end = read_array(archive, "end", np.dtype(np.int32), 4 * MOST_CELLS * len(ACTIONS))
