@@ -100,11 +100,6 @@ class Composition:
         joint = (tuple(names[place] for names, place in zip(state_names, state, strict=True)) for state in states)
         return dict(zip(joint, self.machine().states, strict=True))
 
-    def part_states(self) -> NDArray[np.int16]:
-        """Tabulate the state of each part in each state of `machine()`: [parts, states]."""
-        states, *_ = _explore(self._machines, self.events)
-        return np.array(states, np.int16).T
-
     def reachable(self, most: int) -> tuple[NDArray[np.int32], RewardMachine] | None:
         """Tabulate the state of each part in each reachable joint state, breadth first: [states, parts]; also make the
         machine of these, which earns nothing but for completion. None where there are more than `most`.

@@ -292,8 +292,9 @@ def _team(task: Task) -> tuple[Words, Bools, int, Shorts]:
         team = reachable_part(team)
     else:
         parts = Composition({agent: reachable_part(part) for agent, part in team.parts.items()})
-        if parts.most_states <= MOST_COMPOSED and [*task.machines.items()] == [*parts.parts.items()]:
-            team, classes = parts.machine(), parts.part_states()
+        is_small = parts.most_states <= MOST_COMPOSED and [*task.machines.items()] == [*parts.parts.items()]
+        if is_small and (listed := parts.reachable(MOST_COMPOSED)) is not None:
+            classes, team = listed[0].T.astype(np.int16), listed[1]
     if not isinstance(team, RewardMachine) or len(team.states) * len(team.events) > MOST_TEAM_ENTRIES:
         return np.zeros((0, len(task.events)), np.int32), np.zeros(0, np.bool_), 0, np.zeros((agents, 0), np.int16)
     following = np.full((len(team.states), len(team.events)), -1, np.int32)
