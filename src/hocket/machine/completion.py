@@ -8,7 +8,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from hocket.graphs import Flags, Graph, can_reach, distances_from, flags_at
+from hocket.graphs import Flags, Graph, can_reach, distances_from
 from hocket.machine.blocking import Free, find_blocked
 from hocket.machine.composition import Composition, Parts, Team
 from hocket.machine.counterexample import name_trace
@@ -204,13 +204,12 @@ def leavable(machine: RewardMachine) -> Flags:
 
 def find_leaving(machine: RewardMachine) -> tuple[tuple[str, ...], str] | None:
     """Find a shortest trace to a final state, and an event that leads from there to one that is not final."""
-    graph, reach = machine.graph, machine.reach
-    leaving = machine.is_final[graph.source] & ~machine.is_final[graph.target]
-    near = reach.order[flags_at(graph.source[leaving], graph.nodes)[reach.order]]
-    if len(near) == 0:
+    graph, rank = machine.graph, machine.rank[machine.graph.source]
+    leaving = np.flatnonzero(machine.is_final[graph.source] & ~machine.is_final[graph.target] & (rank >= 0))
+    if len(leaving) == 0:
         return None
-    edge = np.flatnonzero(leaving & (graph.source == near[0]))[0]
-    return machine.trace_to(int(near[0])), machine.events.at(int(graph.label[edge]))
+    edge = int(leaving[rank[leaving].argmin()])
+    return machine.trace_to(int(graph.source[edge])), machine.events.at(int(graph.label[edge]))
 
 
 def leaving_warnings(machines: Mapping[str, RewardMachine]) -> tuple[str, ...]:

@@ -221,8 +221,7 @@ class RewardMachine:
     @cached_property
     def unreachable(self) -> Names:
         """States that no trace reaches; `project` keeps them, `decompose` and `repair` drop them."""
-        reached = flags_at(self.reach.order, len(self.states))
-        return Names(map(self.states.at, np.flatnonzero(~reached).tolist()))
+        return Names(map(self.states.at, np.flatnonzero(self.rank < 0).tolist()))
 
     @cached_property
     def members(self) -> Mapping[str, tuple[str, ...]]:
