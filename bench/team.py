@@ -91,6 +91,17 @@ def share(flags: list[bool]) -> str:
     return f"{sum(flags):,} of {len(flags):,} ({np.mean(flags):.1%})" if flags else "none"
 
 
+def compare(kind: str, rows: list[dict]) -> None:
+    """Print how many steps teams take against the joint optimum, which knows everything and never slips."""
+    for slips, group in (("", rows), (" where nobody slips", [row for row in rows if not row["slip"]])):
+        ratios = np.array([row["steps"] / max(row["fewest"], 1) for row in group])
+        if len(ratios):
+            print(
+                f"{kind}: steps over the joint optimum{slips} ({len(ratios):,} teams): "
+                f"median {np.median(ratios):.3f}, within 1.25 times {np.mean(ratios <= 1.25):.1%}"
+            )
+
+
 def summarize(rows: list[dict]) -> None:
     """Print what came of the tasks."""
     for told in (True, False):
@@ -101,13 +112,7 @@ def summarize(rows: list[dict]) -> None:
                 f"{kind}: complete with constant readiness {share([row['alone'] >= ENOUGH for row in group])}, "
                 f"with counted readiness {share([row['success'] >= ENOUGH for row in group])}"
             )
-    fine = [row for row in rows if row["success"] >= ENOUGH]
-    ratios = [row["steps"] / max(row["fewest"], 1) for row in fine if row["fewest"] is not None]
-    if ratios:
-        print(
-            f"steps over the joint optimum ({len(ratios):,} teams): median {np.median(ratios):.3f}, "
-            f"within 1.25 times {np.mean(np.array(ratios) <= 1.25):.1%}"
-        )
+            compare(kind, [row for row in group if row["success"] >= ENOUGH and row["fewest"] is not None])
     trained = [row for row in rows if "trained" in row]
     calls = [row for row in trained if row["success"] >= ENOUGH]
     wrong = [row for row in calls if min(row["trained"]) < ENOUGH]
