@@ -31,11 +31,12 @@ def play_tests(task: Task, tables: Tables, policy: Policy, most_episodes: int = 
     agents, cells = tables.offset.shape
     episodes = max(1, min(most_episodes, MOST_TEST_WORK // (agents * most_steps)))
     counts = agents * cells <= MOST_VISITS and agents * most_steps <= MOST_RECORDED
-    visits, about = (
-        np.zeros((agents, cells if counts else 0), np.int64),
-        (policy.arrays, _seed(policy), range(episodes)),
-    )
-    played = player.count_visits(*about, most_steps, visits) if counts else player.play_many(*about, True)
+    visits = np.zeros((agents, cells if counts else 0), np.int64)
+    episodes_of = (policy.arrays, _seed(policy), range(episodes))
+    if counts:
+        played = player.count_visits(*episodes_of, most_steps, visits)
+    else:
+        played = player.play_many(*episodes_of, greedy=True)
     successes, agent_successes = int((played.steps >= 0).sum()), (played.finish >= 0).sum(axis=0)
     earned = sum(played.returns, np.zeros_like(player.returns))
     replays = {

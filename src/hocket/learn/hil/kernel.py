@@ -121,16 +121,14 @@ def choose_option(options: Options, agent: int, memory: int, beta: np.float32, g
 
 
 @inlined
-def begin_options(options: Options, team: TeamState, beta: np.float32, greedy: bool, time: int) -> None:
-    """Let every agent that has no option choose one."""
-    for agent in range(len(team.cell)):
-        if options.current[agent] < 0:
-            drawn = second_number(team.key[agent], time)
-            memory = team.memory[agent]
-            options.current[agent] = choose_option(options, agent, memory, beta, greedy, drawn)
-            options.chosen_in[agent] = memory
-            options.earned[agent] = 0.0
-            options.age[agent] = 0
+def begin_option(options: Options, agent: Index, team: TeamState, beta: np.float32, greedy: bool, time: int) -> None:
+    """Let an agent that has no option choose one."""
+    memory = team.memory[agent]
+    drawn = second_number(team.key[agent], time)
+    options.current[agent] = choose_option(options, agent, memory, beta, greedy, drawn)
+    options.chosen_in[agent] = memory
+    options.earned[agent] = 0.0
+    options.age[agent] = 0
 
 
 @inlined
@@ -187,12 +185,13 @@ def train_hierarchically(training: HilTraining, tables: TeamTables, rule: Learni
     for time in range(begin, begin + steps):
         for copy in range(count):
             options, team = options_of(all_options, copy, copy), row(teams, copy)
-            if clock[copy] < 0:
+            is_fresh = clock[copy] < 0
+            if is_fresh:
                 reset_team(time, team, tables)
                 clock[copy] = 0
-                for agent in range(agents):
-                    options.current[agent] = -1
-            begin_options(options, team, rule.beta, SOFTLY, time)
+            for agent in range(agents):
+                if is_fresh or options.current[agent] < 0:
+                    begin_option(options, agent, team, rule.beta, SOFTLY, time)
         act_by_options(all_options, count, time, play, teams, choices, tables.slip_limit)
         for copy in range(count):
             options, team = options_of(all_options, copy, copy), row(teams, copy)
@@ -231,9 +230,8 @@ def choose_by_options(
         chosen, team = options_of(options, choices.policy[copy], copy), row(teams, copy)
         for agent in range(u64(len(team.cell))):
             option = chosen.current[agent]
-            if time == 0 or (option >= 0 and chosen.target[agent, u64(option), u64(team.cell[agent])]):
-                chosen.current[agent] = -1
-        begin_options(chosen, team, play.beta, play.greedy, time)
+            if time == 0 or option < 0 or chosen.target[agent, u64(option), u64(team.cell[agent])]:
+                begin_option(chosen, agent, team, play.beta, play.greedy, time)
     act_by_options(options, going, time, play, teams, choices, slip_limit)
 
 
