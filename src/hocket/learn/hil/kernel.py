@@ -121,7 +121,7 @@ def choose_option(options: Options, agent: int, memory: int, beta: np.float32, g
 
 
 @inlined
-def begin_option(options: Options, agent: Index, team: TeamState, beta: np.float32, greedy: bool, time: int) -> None:
+def begin_option(options: Options, agent: int, team: TeamState, beta: np.float32, greedy: bool, time: int) -> None:
     """Let an agent that has no option choose one."""
     memory = team.memory[agent]
     drawn = second_number(team.key[agent], time)
