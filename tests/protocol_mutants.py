@@ -55,8 +55,6 @@ class PromiseForgotten(Participant):
 class AcknowledgesFirst(Participant):
     """Acknowledges at once what it writes down with the next input."""
 
-    __slots__ = ("late",)
-
     def _output(self):
         entries, messages = super()._output()
         late, self.late = getattr(self, "late", []), []

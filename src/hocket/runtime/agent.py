@@ -66,7 +66,6 @@ class Agent:
         self._conditions, self._cells = conditions, None if conditions else cell_conditions(task, name)
         self._before: int | None = None  # the cell of the step before
         self._states = tuple(task.machines[name].states)
-        self._number = {event: place for place, event in enumerate(task.machine.events)}
         self._stamp = 0
         self._loop = asyncio.new_event_loop()
         self._host = Host(settings, name, Path(log))
@@ -140,7 +139,7 @@ class Agent:
             if event not in self.task.controlled[self.name]:
                 hint = known_names(str(event), self.task.controlled[self.name])
                 raise SettingsError(f"{self.name} does not control {event!r} ({hint})")
-            willing |= 1 << self._number[event]
+            willing |= 1 << self._host.plan.events.index(event)
         return willing
 
     def wait(self, seconds: float) -> None:

@@ -35,8 +35,8 @@ class _State:
     withdrawals: int  # of offers
 
     def copy(self) -> _State:
-        nodes = [node and _copy(node, Participant) for node in self.nodes]
-        return replace(self, nodes=nodes, logs=list(self.logs), judge=_copy(self.judge, Judge))
+        nodes = [node and _copy(node) for node in self.nodes]
+        return replace(self, nodes=nodes, logs=list(self.logs), judge=_copy(self.judge))
 
     def key(self) -> object:
         nodes = tuple(node and node.key() for node in self.nodes)
@@ -53,11 +53,10 @@ class _State:
 T = TypeVar("T", Participant, Judge)
 
 
-def _copy(value: T, kind: type[T]) -> T:
+def _copy(value: T) -> T:
     """Make a node that goes its own way from here, or a judge who has seen the same."""
     twin = object.__new__(type(value))
-    for name in kind.__slots__:
-        part = getattr(value, name)
+    for name, part in vars(value).items():
         if isinstance(part, dict):
             part = {key: each.copy() if isinstance(each, list) else each for key, each in part.items()}
         setattr(twin, name, part.copy() if isinstance(part, list | set) else part)

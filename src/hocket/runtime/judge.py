@@ -21,11 +21,6 @@ class Violation(Exception):  # noqa: N818 - it is what a simulation looks for, a
 class Judge:
     """What has happened so far, and what every agent should therefore know."""
 
-    __slots__ = (
-        "bodies", "concerns", "heard", "known", "pasts", "plan", "promises", "seen", "states", "step",
-        "team_state", "told", "trace", "transactions",
-    )  # fmt: skip
-
     def __init__(self, plan: Plan, start: Any, step: Callable[[Any, int], Any], bodies: list[int]) -> None:  # noqa: ANN401
         agents = len(plan.agents)
         self.plan, self.step = plan, step  # of the team machine: from a state and an event to a state, or None

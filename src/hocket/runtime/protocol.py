@@ -49,11 +49,6 @@ class Output(NamedTuple):
 class Participant:
     """An agent's side of the protocol. Inputs are `start`, `perceive`, `receive` and `tick`."""
 
-    __slots__ = (
-        "agent", "clock", "entries", "incarnation", "known_offers", "messages", "newest", "number", "outbox", "plan",
-        "promise", "spent", "stamp", "state", "told_offers", "willing",
-    )  # fmt: skip
-
     def __init__(self, plan: Plan, agent: int) -> None:
         self.plan, self.agent = plan, agent
         # What the log restores.

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import datetime
 import json
-import os
 import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -67,9 +66,8 @@ def make_keys(folder: str | Path, names: Iterable[str], days: int = DAYS) -> lis
         secret = key.private_bytes(pem, private, serialization.NoEncryption())
         for kind, data, mode in (("key", secret, 0o600), ("crt", certificate.public_bytes(pem), 0o644)):
             written.append(folder / f"{name}.{kind}")
-            handle = os.open(written[-1], os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
+            written[-1].touch(mode, exist_ok=False)
+            written[-1].write_bytes(data)
 
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
