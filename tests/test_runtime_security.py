@@ -14,7 +14,7 @@ from hocket.errors import HocketError
 from hocket.runtime.codec import encode
 from hocket.runtime.protocol import ACK
 from hocket.runtime.settings import RunSettings
-from hocket.runtime.transport import Transport, make_keys, tls_context
+from hocket.runtime.transport import Transport, dial, make_keys, tls_context
 
 TASK = hk.load_task("rendezvous-2")
 DECIDERS = {event: tuple(own) for event, own in TASK.controllers.items()}
@@ -112,6 +112,26 @@ def test_nothing_gets_through_with_no_certificate(keys):
 def test_an_agent_may_speak_only_for_itself(keys):
     heard, answer = asyncio.run(hear(keys, frames("A1"), client(keys, "A2")))
     assert (heard, answer) == ([], b"A1 hears somebody else speak for A1\n")
+
+
+@pytest.mark.parametrize("name", ["A1", "world"])
+def test_nobody_is_spoken_to_who_has_the_certificate_of_another(keys, name):
+    async def call() -> None:
+        address = f"127.0.0.1:{PORT}"
+        settings = RunSettings(TASK, "today", DECIDERS, {"A1": address, "world": address}, str(keys))
+        transport = Transport(settings, "A1", lambda *_: None)
+        await transport.start()
+        try:
+            _, writer = await dial(settings, "A2", name)
+            writer.close()
+        finally:
+            await transport.close()
+
+    if name == "A1":
+        asyncio.run(call())
+    else:
+        with pytest.raises(ConnectionError, match="is not that of world"):
+            asyncio.run(call())
 
 
 @pytest.mark.parametrize("secure", [True, False])

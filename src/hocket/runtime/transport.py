@@ -141,6 +141,9 @@ async def dial(settings: RunSettings, agent: str, name: str) -> Streams:
         reader, writer = await asyncio.open_unix_connection(address)
     else:
         reader, writer = await asyncio.open_connection(*split_address(address), ssl=context)
+        if context is not None and certified_name(writer) != name:
+            writer.close()
+            raise ConnectionError(f"{address} is not that of {name}")
     writer.write(json.dumps({**settings.greeting, "agent": agent}).encode() + b"\n")
     await writer.drain()
     return reader, writer
@@ -228,9 +231,6 @@ class Transport:
                 self.refused[name] = answer.decode(errors="replace").strip() or "it hangs up"
                 writer.close()
                 await asyncio.sleep(AGAIN)
-                return
-            if self.settings.keys is not None and certified_name(writer) != name:
-                writer.close()
                 return
             self.refused.pop(name, None)
             self.writers[receiver] = writer
