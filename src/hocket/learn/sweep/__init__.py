@@ -57,7 +57,7 @@ class SweepSettings(SimulatedSettings):
     )
     final_review: bool = setting(
         True,
-        "imagine the team once more after the last step, and if none of 240 episodes fails, keep the team that was "
+        "imagine the team once more after the last step, and if none of 960 episodes fails, keep the team that was "
         "imagined",
     )
     backups: int = setting(100, "maximum number of cells that are backed up", "cells per step", least=1, most=10**6)

@@ -23,7 +23,7 @@ from hocket.task.grid import slipped_actions
 from hocket.task.individual import IndividualTable
 from hocket.task.teamwork.play import TeamMoves, Values
 from hocket.task.teamwork.readiness import Chances, Readiness
-from hocket.task.teamwork.search import BELIEFS, PlannedTeam, TeamSearch
+from hocket.task.teamwork.search import BELIEFS, MANY_TIMES, MOST_TIMES, PlannedTeam, TeamSearch
 
 FIRST_FULL_SEARCH = 4_000  # from which on a team that succeeds is looked for that takes fewer steps, once
 KNOWN = 4  # tries after which a move is taken to turn out as it did
@@ -71,8 +71,14 @@ class Beliefs:
         self.never_fails = False  # whether it has succeeded in each of many episodes
         self.best = -np.inf  # the mean return of the best team so far, where a task has rewards
 
-    def review(self, step: int, discount: float, cautious: TeamMoves, hopeful: TeamMoves) -> list[int]:
-        """Imagine the team, and look for another one where it does not succeed; list agents whose beliefs change."""
+    def review(
+        self, step: int, discount: float, cautious: TeamMoves, hopeful: TeamMoves, is_last: bool = False
+    ) -> list[int]:
+        """Imagine the team, and look for another one where it does not succeed; list agents whose beliefs change.
+
+        The last review is the most thorough one.
+        """
+        times = MOST_TIMES if is_last else MANY_TIMES
         is_late, before, self.never_fails = step >= FIRST_FULL_SEARCH, self.chances, False
         is_full, self.searched = is_late and not self.searched, self.searched or is_late
         tables = self.readiness.tables
@@ -85,14 +91,14 @@ class Beliefs:
             )
             score = self._play(search)
             if is_late and not is_full and (tables.has_rewards or score[0] > RARE_FAILURES):
-                search = search.thorough()
+                search = search.thorough(times)
                 score = self._play(search)
             if not is_full and (search.is_enough(score) or (tables.has_rewards and score[0] >= self.best)):
                 self.never_fails = search.enough == 1 and search.is_enough(score)
                 return []
             team = search.run(before)
             if is_late and not is_full and search.is_enough(team.score) and search.enough < 1:
-                search = search.thorough()
+                search = search.thorough(times)
                 if not search.is_enough(search.score(search.play(team.values))):
                     team = search.run(team.chances)
             if search.is_enough(team.score):

@@ -149,7 +149,7 @@ class SweepBlock:
     def finish(self, step: int) -> None:
         """Review the teams once more; one that never fails acts as it was imagined, where it knows a way."""
         for index, beliefs in enumerate(self.beliefs if self.final_review and step >= FIRST_FULL_SEARCH else ()):
-            self._review(index, step, self.most_bouts)
+            self._review(index, step, self.most_bouts, is_last=True)
             if beliefs.never_fails and not beliefs.is_hope and beliefs.values is not None:
                 is_known = beliefs.values.max(axis=2, keepdims=True) > 0
                 self.planned[index] = {"q": np.where(is_known, beliefs.values, self.arrays(index)["q"])}
@@ -171,7 +171,7 @@ class SweepBlock:
             model.chance[:], model.prior_weight[:] = model.tries / total[:, None], weight / total
             model.arrival[:] = self._hopeful_plan(agent, agent.view).arrival
 
-    def _review(self, index: int, step: int, bout: int = 0) -> None:
+    def _review(self, index: int, step: int, bout: int = 0, is_last: bool = False) -> None:
         """Let the agents of a seed count what they believe of their teammates, and practise where that rests on hope.
 
         So many bouts of practice have been since the last review that was due.
@@ -180,7 +180,7 @@ class SweepBlock:
         beliefs, ahead = self.beliefs[index], self.ahead
         hopeful = imagined_moves(team, ahead, self.parameters.optimism)
         cautious = imagined_moves(team, np.broadcast_to(np.arange(len(ahead))[:, None], ahead.shape), self.caution)
-        for agent in beliefs.review(step, self.parameters.discount, cautious, hopeful):
+        for agent in beliefs.review(step, self.parameters.discount, cautious, hopeful, is_last):
             self.believe(beliefs.table(agent), index)
         self.practices.pop(index, None)
         if beliefs.is_hope and bout < self.most_bouts:

@@ -29,7 +29,7 @@ LIKELY, UNLIKELY = 0.3, 0.003  # readiness for what was agreed on, and for every
 MOST_AGREEMENTS = 12
 ROUNDS = 3  # of planning from a start; in each, every agent plans once
 EPISODES = 60  # that are played to judge a team
-MANY_EPISODES = 4 * EPISODES  # to detect rare failures
+MANY_TIMES, MOST_TIMES = 4, 16  # as many episodes, to detect rare and very rare failures
 ENOUGH = 0.99  # success of a team that works
 MOST_REMEMBERED = 2**26  # bytes of plans, and of episodes of teams
 
@@ -185,9 +185,9 @@ class TeamSearch:
         """Cached episodes of teams, by their numbers and the best actions."""
         return {}
 
-    def thorough(self) -> TeamSearch:
+    def thorough(self, times: int = MANY_TIMES) -> TeamSearch:
         """Return a search with more episodes, of which none may fail: few episodes miss rare failures."""
-        return replace(self, episodes=MANY_EPISODES, enough=1.0, most_work=self.most_work * (MANY_EPISODES // EPISODES))
+        return replace(self, episodes=times * EPISODES, enough=1.0, most_work=times * self.most_work)
 
     def play(self, values: Values, episodes: int | None = None, first: int = 0) -> PlayedEpisodes:
         """Play episodes of a team; those of the same best actions are played only once."""
