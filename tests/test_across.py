@@ -11,7 +11,7 @@ from studies import record, small_study, write_study
 
 def test_learners_on_several_tasks_are_summed_up(tmp_path):
     sections = summarize(load_results(small_study(tmp_path / "small"))).sections
-    (softmax, greedy) = across_tasks(sections)
+    (greedy, softmax) = across_tasks(sections)
     assert softmax[:4] == ("dqprm", "softmax", 2, 5) and greedy.policy == "greedy"
     # On rendezvous-2 all tests of all three runs succeed; on buttons the first of three tests fails in both runs.
     assert softmax.success.value == pytest.approx((1 + 2 / 3) / 2)

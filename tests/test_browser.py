@@ -110,6 +110,7 @@ def test_every_learner_has_a_line_and_optimal_a_level(page):
     figure = chart(page, MEETING)
     assert figure.locator(".series").evaluate_all("all => all.map((own) => own.dataset.label)") == ["dqprm", "iql"]
     assert figure.locator(".level").count() == 1
+    figure.locator('button[data-value="softmax"]').click()
     assert "optimal 21" in figure.locator("svg").first.text_content()
 
 
@@ -413,7 +414,8 @@ def test_selectors_choose_the_episode(page):
     player = replay(page, MEETING)
     status, outcome = player.locator(".status .at"), player.locator(".outcome")
     assert status.inner_text() == "step 0 of 17"
-    player.locator("select[data-choice=seed]").select_option("2")  # which waits two steps
+    player.locator("select[data-choice=seed]").select_option("2")
+    player.locator("button[data-value=softmax]").click()  # which waits two steps
     assert status.inner_text() == "step 0 of 19" and outcome.inner_text() == "completed in 19 steps"
     player.locator("button[data-value=greedy]").click()
     assert status.inner_text() == "step 0 of 17"

@@ -103,6 +103,7 @@ def test_a_folder_keeps_what_is_published_and_a_summary_sets_it_beside_what_is_m
     assert summary.published == PUBLISHED
     (section,) = summary.sections
     assert [own.label for own in section.published_levels] == ["dqprm", "hil"]
+    assert section.kinds == ("softmax", "greedy")  # as what is published is of softmax tests
     first = section.published_levels[0]
     with (folder / "curves.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["learner"] == "dqprm" and row["policy"] == "softmax"]
@@ -134,10 +135,12 @@ def test_the_page_shows_published_and_measured_side_by_side(folder):
     assert "Theirs is &lt;slower&gt;." in page and "Theirs is <slower>" not in page
 
 
-def test_a_page_of_a_study_that_names_nothing_published_says_nothing_of_it(tmp_path):
-    assert "Published results" not in report_html(
-        hk.summarize(run_study(Study([meeting()], ["iql"], 1, 1_000), tmp_path))
-    )
+def test_a_page_of_a_study_that_names_nothing_published_says_nothing_of_it_and_shows_greedy_tests_first(tmp_path):
+    summary = hk.summarize(run_study(Study([meeting()], ["iql"], 1, 1_000), tmp_path))
+    page = report_html(summary)
+    assert "Published results" not in page and summary.sections[0].kinds == ("greedy", "softmax")
+    table = page.partition("Final performance")[2].partition("</table>")[0]
+    assert 0 < table.index("greedy") < table.index("softmax")
 
 
 def test_damaged_published_levels_are_a_problem_and_not_the_end(folder, tmp_path):

@@ -131,7 +131,7 @@ def _print_table(console: Console, summary: Summary, groups: Sequence[tuple[Sect
     titles = ("learner", "runs", "steps", "policy", f"{measures}: median (quartiles)", "success", "learnt after")
     rows = []
     for section, group in groups:
-        for policy, final in sorted(group.finals.items(), reverse=summary.published is not None):
+        for policy, final in group.finals.items():
             low, middle, high = final.quartiles
             cells = (group.label, str(len(group.seeds)), f"{group.steps:,}", policy)
             success = "–" if section.is_continuing else f"{final.success.value:.3f}"

@@ -121,7 +121,7 @@ class TaskAverage(NamedTuple):
 def across_tasks(sections: Sequence[Section]) -> list[TaskAverage]:
     """Sum up what was run on more than one task."""
     rows = []
-    for kind in KINDS:
+    for kind in dict.fromkeys(kind for section in sections for kind in section.kinds):
         judged = (group for section in sections if not section.has_returns for group in section.all_groups)
         groups = [group for group in judged if kind in group.finals]
         for label in dict.fromkeys(group.label for group in groups):

@@ -126,6 +126,11 @@ class Section:
         """The groups and, last, the reference, if there is one."""
         return self.groups if self.reference is None else (*self.groups, self.reference)
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of policies that were tested, as they are shown."""
+        return tuple(dict.fromkeys(kind for group in self.all_groups for kind in group.finals))
+
     @cached_property
     def colors(self) -> dict[str, int]:
         """The numbers of the groups' colours, by label; the reference has none."""
@@ -222,10 +227,10 @@ def summarize(what: Results | str | Path | Run | Iterable[Run], title: str | Non
         problems.append(f"{results.folder / 'study.json'}: {error}")
     is_kept = results.folder != Path()
     policies = frozenset(path.stem for path in results.folder.glob("policies/*.npz")) if is_kept else frozenset()
-    sections = []
+    sections, kinds = [], KINDS[::-1] if published is None else KINDS  # what is published are softmax tests
     for digest, name in task_titles(results.records).items():
         records = [record for record in results.records if record.digest == digest]
-        section = _section(name, scenes.get(digest), results.tasks.get(digest), records, policies)
+        section = _section(name, scenes.get(digest), results.tasks.get(digest), records, policies, kinds)
         levels = {} if published is None else published.levels
         sections.append(replace(section, published_levels=_published_levels(section, levels)))
     missing = results.about.get("missing", 0)
@@ -271,19 +276,26 @@ def _made(results: Results) -> tuple[tuple[str, str], ...]:
 
 
 def _section(
-    title: str, scene: Scene | None, task: Task | None, records: Sequence[Record], policies: frozenset[str]
+    title: str,
+    scene: Scene | None,
+    task: Task | None,
+    records: Sequence[Record],
+    policies: frozenset[str],
+    kinds: Sequence[str],  # of tested policies, as they are shown
 ) -> Section:
     apart = differences(records)
     parts: dict[str, list[Record]] = {}
     for record in records:
         parts.setdefault(group_label(record.learner, apart[record.key]), []).append(record)
-    groups = [_group(label, members, apart[members[0].key], scene, policies, task) for label, members in parts.items()]
+    groups = [
+        _group(label, members, apart[members[0].key], scene, policies, task, kinds) for label, members in parts.items()
+    ]
     reference = next((group for group in groups if group.is_reference), None)
     learners = tuple(group for group in groups if group is not reference)
     most = max((int(record.settings.get("max_episode_steps", 0)) for record in records), default=0)
     taken = [tests.test_steps.max() for record in records for tests in record.tests.values() if len(tests.test_steps)]
     most = most or int(max(taken, default=1))
-    compared = tuple(comparison for kind in KINDS for comparison in _compare(kind, learners))
+    compared = tuple(comparison for kind in kinds for comparison in _compare(kind, learners))
     return Section(title, records[0].digest, scene, learners, reference, most, compared, task=task)
 
 
@@ -294,17 +306,26 @@ def _group(
     scene: Scene | None,
     policies: frozenset[str],
     task: Task | None,
+    kinds: Sequence[str],
 ) -> RunGroup:
     first = records[0]
-    kinds = [kind for kind in KINDS if all(kind in record.tests and len(record.tests[kind].step) for record in records)]
-    tests = {kind: gather_tests(records, kind) for kind in kinds}
+    tests = {
+        kind: gather_tests(records, kind)
+        for kind in kinds
+        if all(kind in record.tests and len(record.tests[kind].step) for record in records)
+    }
     summaries = {record.seed: record.test_summary for record in records if record.test_summary is not None}
     visits = [summary.visits for summary in summaries.values() if summary.visits.size]
     with ThreadPoolExecutor() as pool:  # most of the work leaves Python's lock alone
         curves = pool.map(curve_of, tests.values())
         finals = pool.map(partial(final_of, is_same=is_reference(first.learner)), tests.values())
-    performance = dict(zip(kinds, finals, strict=True))
-    replays = {(seed, kind): replay for seed, summary in summaries.items() for kind, replay in summary.replays.items()}
+    performance = dict(zip(tests, finals, strict=True))
+    replays = {
+        (seed, kind): summary.replays[kind]
+        for seed, summary in summaries.items()
+        for kind in kinds
+        if kind in summary.replays
+    }
     return RunGroup(
         label,
         first.learner,
@@ -313,7 +334,7 @@ def _group(
         first.steps,
         tuple(record.seed for record in records),
         math.fsum(record.seconds for record in records),
-        dict(zip(kinds, curves, strict=True)),
+        dict(zip(tests, curves, strict=True)),
         performance,
         _bounds([summary for summary in summaries.values() if summary.episodes], scene),
         replays,

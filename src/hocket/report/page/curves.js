@@ -67,7 +67,7 @@ function nearest(steps, value) {
 // A figure.
 
 function showCurves(figure, data) {
-  const kinds = ["softmax", "greedy"].filter((kind) => data.groups.some((group) => group.curves[kind]));
+  const kinds = [...new Set(data.groups.flatMap((group) => Object.keys(group.curves)))];
   const isSmall = figure.classList.contains("small"); // one of several beside each other: linear, and without controls
   const view = { kind: kinds[0], x: data.log_x && !isSmall ? "log" : "linear", y: isSmall || data.is_return ? "linear" : "log", hidden: new Set(), at: null };
   const chart = make("div", { class: "chart" });

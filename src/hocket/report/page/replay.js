@@ -59,6 +59,8 @@ function firstChoice(data) {
   return { group: 0, seed, kind: Object.keys(data.groups[0].seeds[seed])[0] };
 }
 
+const kindsOf = (data) => [...new Set(data.groups.flatMap((group) => Object.values(group.seeds).flatMap(Object.keys)))];
+
 const seedsOf = (group) => Object.keys(group.seeds).sort((one, other) => Number(one) - Number(other));
 
 function choices(player) {
@@ -69,7 +71,7 @@ function choices(player) {
   };
   const learner = pick("learner", "group");
   const seed = pick("seed", "seed");
-  const kind = segments("policy", ["softmax", "greedy"].map((name) => [name, name]), choice.kind, (name) => change("kind", name));
+  const kind = segments("policy", kindsOf(data).map((name) => [name, name]), choice.kind, (name) => change("kind", name));
   learner.select.append(...data.groups.map((group, index) => make("option", { value: index }, group.label)));
   const change = (name, value) => {
     choice[name] = name === "group" ? Number(value) : value;

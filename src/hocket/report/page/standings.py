@@ -17,7 +17,6 @@ from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR
 from hocket.report.summary import GroupComparison, RunGroup, Section
 from hocket.statistics import FEWEST_RUNS, Interval
 from hocket.study.published import Published
-from hocket.study.records import KINDS
 
 FEW_COMPARED = 10  # pairs that are seen at once
 FEW_AGENTS = 12  # up to which each has its number
@@ -59,7 +58,9 @@ def table(
 
 def statistics(section: Section) -> Html:
     """Tabulate the last tests of all runs."""
-    rows = [_row(section, group, kind) for kind in KINDS for group in section.all_groups if kind in group.finals]
+    rows = [
+        _row(section, group, kind) for kind in section.kinds for group in section.all_groups if kind in group.finals
+    ]
     if not rows:
         return Html("")
     everything = "" if section.reference is None else f" (all tests of {section.reference.label}, which does not learn)"
