@@ -1,6 +1,7 @@
 """The command line: exit codes, what it prints where, and how it takes bad input."""
 
 import json
+import math
 import os
 import re
 import shlex
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import hocket as hk
+from hocket.cli.terminal import print_json
 from hocket.machine.formats import save_design
 from hocket.machine.formats.schema import Design
 from strategies import BUTTONS_CONTROL, BUTTONS_KNOWS, buttons
@@ -638,3 +640,8 @@ def test_output_to_a_full_disk_is_an_error_without_a_traceback(args):
 def test_nowhere_to_print_to_is_no_reason_for_a_traceback():
     done = hocket_apart("check", "buttons", stdout=None, preexec_fn=lambda: os.close(1))
     assert "Traceback" not in done.stderr
+
+
+def test_json_has_null_where_it_has_no_number(capsys):
+    assert print_json({"times": [math.inf, -math.inf, math.nan, 0.5]}, ok=False) == 1
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {"times": [None, None, None, 0.5]}
