@@ -120,16 +120,8 @@ class DeviceEngine:
         return [batch] if batch.learner in self.learners else self.threads.cut(batch)
 
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
-        """Train all settings and seeds of a task at once, as far as they fit; while some train, others are kept."""
+        """Train all settings and seeds of a task at once, as far as they fit."""
         ours = [batch for batch in batches if batch.learner in self.learners]
-        for piece in gather([self._train(ours, reporter, stop)], stop):
-            yield piece
-            if stop.is_set():
-                return
-        yield from self.threads.run([batch for batch in batches if batch.learner not in self.learners], reporter, stop)
-
-    def _train(self, ours: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
-        """Train batches on the device, task by task."""
         for task in {batch.task.digest: batch.task for batch in ours}.values():
             tables = compile_task(task)
             together = [batch for batch in ours if batch.task.digest == task.digest]
@@ -138,6 +130,7 @@ class DeviceEngine:
                 runs = chain.from_iterable(part.runs for part in chunk if part.steps == part.batch.steps)
                 unless = takewhile(lambda _: not stop.is_set(), runs)
                 yield from in_pieces((finish(task, tables, run) for run in unless), TOGETHER, stop)
+        yield from self.threads.run([batch for batch in batches if batch.learner not in self.learners], reporter, stop)
 
 
 class SentJob(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from math import ceil
 from typing import NamedTuple
 
 from hocket.errors import SettingsError, known_names
@@ -20,7 +19,7 @@ from hocket.learn.policies import Run
 from hocket.learn.testing import TestLog
 from hocket.task.tables import Tables
 
-LARGEST_CHUNK = 1 << 15  # lanes: enough to keep a device busy, and few enough to write some while others train
+LARGEST_CHUNK = 1 << 17  # lanes: enough to keep a device busy, and few enough to finish now and then
 TRIALS_ROOM = 1 << 30  # bytes for the tests of a chunk
 SHOWN = 100  # runs of a batch whose latest tests are reported
 
@@ -86,8 +85,7 @@ def _chunks(batches: Sequence[Batch], tables: Tables, details: bool) -> Iterator
         common = [getattr(batch.settings, name) for name in find_block(batch.learner).common_settings]
         groups.setdefault((batch.learner, batch.steps, *common), []).append(batch)
     for group in groups.values():
-        runs = sum(len(batch.seeds) for batch in group)
-        most = ceil(runs / ceil(runs / _most_runs(group[0], tables, details)))  # all chunks are about equal
+        most = _most_runs(group[0], tables, details)
         parts: list[tuple[Batch, range]] = []
         room = most
         for batch in group:
