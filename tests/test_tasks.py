@@ -653,6 +653,7 @@ def test_a_sentence_goes_on_after_anywhere(sentence):
     ("sentence", "said"),
     [
         ("A", "expected 'and', or where the agent has to be, before ''"),
+        ("A or B at x", "'A or B at x' joins agents by 'or': for any of several agents, write an event for each"),
         ("A at", "place '' does not exist"),
         ("A near x", "before ' near x'"),
         ("D at x", "agent 'D' does not exist (known: A, B, C)"),

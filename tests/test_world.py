@@ -165,7 +165,12 @@ def test_a_letter_at_which_an_agent_starts_needs_no_name():
         ("...\n..\n...", {}, "map", "all lines must have the same length: line 2 has 2 letters, the first has 3"),
         ("..\n\n..", {}, "map", "line 2 has 0 letters"),
         ("..\n.x", {}, "map", "letter 'x' (row 1, column 1) has no meaning"),
-        (". .", {}, "map", "letter ' ' (row 0, column 1) has no meaning: write '.' for floor"),
+        (
+            ". .",
+            {},
+            "map",
+            "letter ' ' (row 0, column 1) has no meaning: write '.' for floor, and nothing between letters",
+        ),
         ("..", {"x": ["exit"]}, "legend.x", "letter 'x' is not on the map"),
         ("..", {"#": ["wall"]}, "legend.#", "a legend explains single letters other than '#' and '.'"),
         ("ab", {"ab": ["exit"], "a": ["a"], "b": ["b"]}, "legend.ab", "a legend explains single letters"),

@@ -216,6 +216,8 @@ class _Reader:
             return list(self.everyone.names)
         named = [self.name(self.everyone, "agent")]
         while not _BEFORE_WHERE.match(self.text, self.position):
+            if _OR.match(self.text, self.position):
+                raise TaskError(f"{self.text!r} joins agents by 'or': {_HINT_FOR_ANY}", key=self.key)
             self.match(_AND, "'and', or where the agent has to be,")
             named.append(self.name(self.everyone, "agent"))
         self.match(_BLANKS, "a blank")

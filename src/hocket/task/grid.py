@@ -198,7 +198,8 @@ def read_map(
     for letter, cells in where.items():
         if letter not in legend and letter not in starts:
             row, column = divmod(cells[0], len(lines[0]))
-            hint = "write '.' for floor" if letter.isspace() else "the legend must name it, or an agent start there"
+            hint = "the legend must name it, or an agent start there"
+            hint = "write '.' for floor, and nothing between letters" if letter.isspace() else hint
             raise TaskError(f"letter {letter!r} (row {row}, column {column}) has no meaning: {hint}", key="map")
     places: dict[str, frozenset[int]] = {}
     for letter, names in legend.items():
