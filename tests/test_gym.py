@@ -18,7 +18,7 @@ from hypothesis import given
 
 import hocket as hk
 import hocket.adapters
-from hocket.adapters.individual import IndividualEnv, IndividualModel, advance, individual_model, potentials
+from hocket.adapters.individual import IndividualEnv, IndividualModel, potentials
 from hocket.adapters.observations import KINDS, Counterfactuals, ObservationEncoder, stack
 from hocket.draw.palette import AGENT_COLORS
 from hocket.errors import SettingsError, TaskError
@@ -308,7 +308,7 @@ def solve(world: IndividualModel, discount: float) -> np.ndarray:
             limits = {int(limit) for limit in world.table.limit.ravel() if limit <= most}
             for low, high in pairwise(sorted({0, most + 1} | limits)):
                 share = (high - low) / (most + 1)
-                cases.append((chance * share, advance(world, cell, state, action, outcome, low)))
+                cases.append((chance * share, world.advance(cell, state, action, outcome, low)))
     value = np.zeros((states, cells))
     while True:
         worth = sum(
@@ -326,13 +326,13 @@ def solve(world: IndividualModel, discount: float) -> np.ndarray:
 def test_shaping_takes_the_same_from_all_actions_of_a_state(task):
     """Ng, Harada and Russell 1999: so the best actions stay the best."""
     for name in task.agents:
-        plain, shaped = (individual_model(task, name, 0.3, False, discount, "index") for discount in (None, 0.9))
+        plain, shaped = (IndividualModel(task, name, 0.3, False, discount, "index") for discount in (None, 0.9))
         taken = np.where(plain.table.is_final, 0, shaped.potential)[:, None, None]
         np.testing.assert_allclose(solve(shaped, 0.9), solve(plain, 0.9) - taken, atol=1e-9)
 
 
 def test_shaping_leaves_the_best_way_through_a_corridor():
-    models = (individual_model(corridor(4), "A1", 0.3, False, discount, "index") for discount in (None, 0.9))
+    models = (IndividualModel(corridor(4), "A1", 0.3, False, discount, "index") for discount in (None, 0.9))
     plain, shaped = (solve(model, 0.9)[0] for model in models)
     assert plain.max(axis=1) == pytest.approx([0.81, 0.9, 1.0, 1.0])
     assert shaped.max(axis=1) == pytest.approx([-0.19, -0.1, 0.0, 0.0])

@@ -9,8 +9,7 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 import hocket as hk
-from hocket.adapters.world_steps import ViewSteps, WrappedAsOne
-from hocket.adapters.world_training import LoneAgents
+from hocket.adapters.world_training import LoneAgents, ViewSteps, WrappedAsOne
 from hocket.learn.reference import QrmAgent
 from hocket.learn.reviews import TeamReviews
 from hocket.task.teamwork.play import PlayedEpisodes

@@ -13,8 +13,8 @@ from hypothesis import given
 
 import hocket as hk
 import hocket.adapters
+from hocket.adapters.individual import IndividualEnvs
 from hocket.adapters.observations import KINDS, Counterfactuals
-from hocket.adapters.vector import IndividualEnvs
 from hocket.errors import SettingsError, TaskError
 from task_strategies import few, random_task, tasks
 from worlds import corridor

@@ -11,5 +11,5 @@ if find_spec("gymnasium") is not None:
     register(
         "hocket/Individual-v0",
         entry_point="hocket.adapters.individual:individual_env",
-        vector_entry_point="hocket.adapters.vector:individual_vector_env",
+        vector_entry_point="hocket.adapters.individual:individual_vector_env",
     )

@@ -1,19 +1,22 @@
-"""One agent of a task as a Gymnasium environment: its own cell, its own machine, and teammates that are simulated."""
+"""One agent of a task, with simulated teammates, as a Gymnasium environment; and many copies of it at once."""
 
 from __future__ import annotations
 
 import shlex
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import partial
 from operator import index
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from gymnasium import Env, spaces
+from gymnasium import Env, Space, spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from hocket.adapters.observations import Counterfactuals, Memo, Observation, ObservationEncoder, tell_events
@@ -22,11 +25,11 @@ from hocket.draw.pixels import MODES, Frames
 from hocket.errors import SettingsError, TaskError, require_known, shown
 from hocket.lazy import renamed_arguments
 from hocket.machine.reward_machine import RewardMachine
-from hocket.random import INDIVIDUAL, slip_draw, start_draw, stream_key, sync_draw
+from hocket.random import INDIVIDUAL, MASK, slip_draw, start_draw, stream_key, sync_draw
 from hocket.task.catalogue import as_task
 from hocket.task.episode import SYNC_PROBABILITY
 from hocket.task.grid import ACTIONS, slip_outcome
-from hocket.task.individual import IndividualTable, individual_table
+from hocket.task.individual import individual_table
 from hocket.task.tables import Bools, compile_task
 from hocket.task.task import Task
 
@@ -36,6 +39,9 @@ SEEDS = 2**63  # how many there are to draw from where none is given
 SETTLED = 1e-12  # change of a value below which value iteration ends
 MOST_KEPT = 100_000  # steps of which is remembered what came of them
 DRAWN_AHEAD = 256  # numbers: numpy takes almost as long for one
+
+NOTHING = np.empty((), np.object_)  # no events
+NOTHING[()] = ()
 
 Info = dict[str, Any]
 Ints = NDArray[np.int64]
@@ -63,7 +69,7 @@ def individual_env(
     is refused, for its agents have no machines that follow the team's.
     """
     given = dict(locals())
-    world = individual_model(as_task(task), agent, sync_probability, sync_literal, shaping, observation)
+    world = IndividualModel(as_task(task), agent, sync_probability, sync_literal, shaping, observation)
     env = IndividualEnv(world, max_episode_steps, counterfactuals, render_mode)
     env.spec = EnvSpec(ID, entry_point=ENTRY, order_enforce=False, disable_env_checker=True, kwargs=given)
     return env
@@ -82,18 +88,6 @@ class NumberedEpisodes:
             self.episode_seed, self.number = int(drawn), -1
         self.number += 1
         return self.episode_seed
-
-
-class Step(NamedTuple):
-    """What has come of a step, as plain values."""
-
-    cell: int
-    state: int
-    reward: float
-    is_final: bool
-    seen: Observation  # to be copied, as are ...
-    info: Info
-    counterfactuals: Counterfactuals | None
 
 
 class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
@@ -117,10 +111,8 @@ class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
         self._limits: list[int] = np.unique(world.table.limit).tolist()  # draws between two of them do the same
         self._seen = Memo(self._show)  # by cell and state
         self._steps = Memo(self._find_step, MOST_KEPT)  # by cell, state, action, outcome and draw
-        self._is_over = True
-        self._key = 0
-        self._drawn: list[tuple[int, int]] = []  # the outcome of a move and the draw for teammates, of steps from ...
-        self._drawn_from = 0
+        self._is_over, self._key = True, 0
+        self._drawn: list[tuple[int, int]] = []  # outcomes of moves and draws for teammates, of the next step last
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
         """Begin the next episode, or with a seed its first one."""
@@ -139,15 +131,15 @@ class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
         number = check_action(action)
         outcome, sync = self._draw()
-        step = self._steps[self.cell, self.state, number, outcome, bisect_right(self._limits, sync)]
+        at = (self.cell, self.state, number, outcome, bisect_right(self._limits, sync))
+        (self.cell, self.state, reward, terminated), seen, told, compared = self._steps[at]
         self.time += 1
-        self.cell, self.state = step.cell, step.state
         truncated = self.time >= self.max_episode_steps
-        self._is_over = step.is_final or truncated
-        info = step.info.copy()
-        if step.counterfactuals is not None:
-            info["counterfactuals"] = step.counterfactuals.copy()
-        return step.seen.copy(), step.reward, step.is_final, truncated, info
+        self._is_over = terminated or truncated
+        info = told.copy()
+        if compared is not None:
+            info["counterfactuals"] = compared.copy()
+        return seen.copy(), reward, terminated, truncated, info
 
     def render(self) -> str | NDArray[np.uint8] | None:
         """Draw where the agent is: as text, or as an array of pixels."""
@@ -158,46 +150,32 @@ class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
     def _show(self, spot: tuple[int, int]) -> Observation:
         return self.sight.show(*spot)
 
-    def _find_step(self, at: tuple[int, int, int, int, int]) -> Step:
-        """Work out what comes of a step."""
+    def _find_step(
+        self, at: tuple[int, int, int, int, int]
+    ) -> tuple[tuple[int, int, float, bool], Observation, Info, Counterfactuals | None]:
+        """Work out what comes of a step; all but the first part, of plain values, is to be copied."""
         cell, state, action, outcome, drawn = at
         given = np.array(cell), np.array(state), action, outcome, self._limits[drawn - 1] if drawn else -1
-        moved = advance(self.world, *given)
+        moved = self.world.advance(*given)
         spot = int(moved.cell), int(moved.state)
         info = self._tell(moved.proposed, moved.events, spot[1])
-        compared = compare_states(self.world, *given) if self.counterfactuals else None
-        return Step(*spot, float(moved.reward), bool(moved.done), self._seen[spot], info, compared)
+        compared = self.world.compare(*given) if self.counterfactuals else None
+        return (*spot, float(moved.reward), bool(moved.done)), self._seen[spot], info, compared
 
     def _tell(self, proposed: tuple[str, ...], events: tuple[str, ...], state: int) -> Info:
         return {**tell_events(events), "proposed": proposed, "machine_state": self.machine.states.at(state)}
 
     def _draw(self) -> tuple[int, int]:
         """Say what the next step has drawn: the outcome of a move, and what decides whether teammates are ready."""
-        if not 0 <= self.time - self._drawn_from < len(self._drawn):
-            steps = np.arange(self.time, self.time + DRAWN_AHEAD, dtype=np.uint64)
+        if not self._drawn:
+            steps = np.arange(self.time, self.time + DRAWN_AHEAD, dtype=np.uint64)[::-1]
             keys = np.full(len(steps), self._key, np.uint64)
             outcome = slip_outcome(slip_draw(keys, steps), self.world.table.slip_limit)
             self._drawn = list(zip(outcome.tolist(), sync_draw(keys, steps).tolist(), strict=True))
-            self._drawn_from = self.time
-        return self._drawn[self.time - self._drawn_from]
+        return self._drawn.pop()
 
 
 # Many copies: the world as arrays, one step of any number of copies at once, in any of the machine's states.
-
-
-class IndividualModel(NamedTuple):
-    """An agent's table, and what environments add to it: shaping, and the states to compare a step with."""
-
-    task: Task
-    agent: str
-    sight: ObservationEncoder
-    table: IndividualTable
-    potential: NDArray[np.float64]  # [U] for shaping; 0 where nothing is shaped
-    reward: NDArray[np.float64]  # [U, H, J] what the machine pays, and what shaping adds
-    going: Ints  # the states in which the agent is not done
-    rank: Ints  # [U] the place of a state among those; behind all of them where it is final
-    proposed: NDArray[np.object_]  # [U, H] the events that the agent proposes, by name
-    events: NDArray[np.object_]  # [U, H, J] the events that take effect, by name
 
 
 class Moved(NamedTuple):
@@ -211,31 +189,56 @@ class Moved(NamedTuple):
     done: Bools
 
 
-def individual_model(
-    task: Task, agent: str, sync_probability: float, sync_literal: bool, shaping: float | None, observation: str
-) -> IndividualModel:
-    """Pick what an agent needs of a task that trains with simulated teammates."""
-    require_known(agent, task.agents, "agent", partial(TaskError, key="agents"))
-    if not 0 < sync_probability <= 1:
-        raise SettingsError(f"sync_probability must lie above 0 and be at most 1, got {sync_probability!r}")
-    if not task.is_single_agent and not task.decomposition.ok:
-        command = f"hocket repair {shlex.quote(task.source or task.name)}"
-        raise TaskError(f"{task.name} is not decomposable; run `{command}`, or use team_env", key="machine")
-    machine, place = task.machines[agent], list(task.agents).index(agent)
-    table = individual_table(compile_task(task), place, sync_probability, sync_literal=sync_literal)
-    potential, discount = potentials(machine, shaping, table.is_final), 1.0 if shaping is None else shaping
-    return IndividualModel(
-        task=task,
-        agent=agent,
-        sight=ObservationEncoder(spaces.Discrete(task.grid.cells), len(machine.states), observation),
-        table=table,
-        potential=potential,
-        reward=table.reward + (discount * potential[table.next_state] - potential[:, None, None]),
-        going=np.flatnonzero(~table.is_final),
-        rank=np.where(table.is_final, len(machine.states), np.cumsum(~table.is_final) - 1),
-        proposed=_by_name(table.proposed, tuple(task.events)),
-        events=_by_name(table.happened, tuple(task.events)),
-    )
+class IndividualModel:
+    """An agent's table, and what environments add to it: shaping, and the states to compare a step with."""
+
+    def __init__(
+        self, task: Task, agent: str, sync_probability: float, sync_literal: bool, shaping: float | None, kind: str
+    ) -> None:
+        require_known(agent, task.agents, "agent", partial(TaskError, key="agents"))
+        if not 0 < sync_probability <= 1:
+            raise SettingsError(f"sync_probability must lie above 0 and be at most 1, got {sync_probability!r}")
+        if not task.is_single_agent and not task.decomposition.ok:
+            command = f"hocket repair {shlex.quote(task.source or task.name)}"
+            raise TaskError(f"{task.name} is not decomposable; run `{command}`, or use team_env", key="machine")
+        machine, place = task.machines[agent], list(task.agents).index(agent)
+        table = individual_table(compile_task(task), place, sync_probability, sync_literal=sync_literal)
+        self.task, self.agent, self.table = task, agent, table
+        self.sight = ObservationEncoder(spaces.Discrete(task.grid.cells), len(machine.states), kind)
+        self.potential = worth = potentials(machine, shaping, table.is_final)  # [U] for shaping; else 0
+        discount = 1.0 if shaping is None else shaping
+        self.reward = table.reward + (discount * worth[table.next_state] - worth[:, None, None])  # [U, H, J], shaped
+        self.going = np.flatnonzero(~table.is_final)  # the states in which the agent is not done
+        # [U] the place of a state among those; behind all of them where it is final
+        self.rank = np.where(table.is_final, len(machine.states), np.cumsum(~table.is_final) - 1)
+        self.proposed = _by_name(table.proposed, tuple(task.events))  # [U, H] the events that the agent proposes
+        self.events = _by_name(table.happened, tuple(task.events))  # [U, H, J] the events that take effect
+
+    def advance(self, cell: Numbers, state: NDArray[Any], action: Numbers, outcome: Numbers, sync: Numbers) -> Moved:
+        """Let copies act, given what each of them draws; the shape is that of the states, to which all others fit.
+
+        The same dynamics as `hocket.task.episode.IndividualEpisode`: own cell, own machine, simulated teammates.
+        """
+        table = self.table
+        end = table.next_cell[table.dynamics[state], cell, action, outcome].astype(np.int64)
+        kind = table.kind[table.offset[cell] + end]
+        case = (np.asarray(sync)[..., None] >= table.limit[state, kind]).sum(axis=-1)
+        at = (state, kind, case)
+        after = table.next_state[at].astype(np.int64)
+        return Moved(end, self.proposed[state, kind], self.events[at], after, self.reward[at], table.is_final[after])
+
+    def compare(self, cell: Ints, state: Ints, action: Numbers, outcome: Numbers, sync: Numbers) -> Counterfactuals:
+        """Say what a step would have been in the other machine states that are not final: [..., M, ...].
+
+        There are as many of them for all states from which a step can begin: an agent that is done from the beginning
+        takes its only step from a final state, and any other agent takes none there.
+        """
+        places = np.arange(len(self.going) - (not self.table.is_final[self.table.initial]))
+        before = self.going[places + (places >= self.rank[state][..., None])]
+        cells = np.broadcast_to(cell[..., None], before.shape)
+        moved = self.advance(cells, before, *(np.asarray(drawn)[..., None] for drawn in (action, outcome, sync)))
+        seen, seen_next = self.sight.show_each(cells, before), self.sight.show_each(moved.cell, moved.state)
+        return Counterfactuals(seen, moved.reward, seen_next, moved.done, before, moved.state)
 
 
 def _by_name(numbers: NDArray[np.signedinteger[Any]], names: tuple[str, ...]) -> NDArray[np.object_]:
@@ -244,38 +247,6 @@ def _by_name(numbers: NDArray[np.signedinteger[Any]], names: tuple[str, ...]) ->
     for place in np.ndindex(named.shape):
         named[place] = tuple(names[event] for event in numbers[place].tolist() if event >= 0)
     return named
-
-
-def advance(
-    world: IndividualModel, cell: Numbers, state: NDArray[Any], action: Numbers, outcome: Numbers, sync: Numbers
-) -> Moved:
-    """Let copies act, given what each of them draws; the shape is that of the states, to which all others fit.
-
-    The same dynamics as `hocket.task.episode.IndividualEpisode`: its own cell, its own machine, simulated teammates.
-    """
-    table = world.table
-    end = table.next_cell[table.dynamics[state], cell, action, outcome].astype(np.int64)
-    kind = table.kind[table.offset[cell] + end]
-    case = (np.asarray(sync)[..., None] >= table.limit[state, kind]).sum(axis=-1)
-    at = (state, kind, case)
-    after = table.next_state[at].astype(np.int64)
-    return Moved(end, world.proposed[state, kind], world.events[at], after, world.reward[at], table.is_final[after])
-
-
-def compare_states(
-    world: IndividualModel, cell: Ints, state: Ints, action: Numbers, outcome: Numbers, sync: Numbers
-) -> Counterfactuals:
-    """Say what a step would have been in the other machine states that are not final: [..., M, ...].
-
-    There are as many of them for all states from which a step can begin: an agent that is done from the beginning takes
-    its only step from a final state, and any other agent takes none there.
-    """
-    places = np.arange(len(world.going) - (not world.table.is_final[world.table.initial]))
-    before = world.going[places + (places >= world.rank[state][..., None])]
-    cells = np.broadcast_to(cell[..., None], before.shape)
-    moved = advance(world, cells, before, *(np.asarray(drawn)[..., None] for drawn in (action, outcome, sync)))
-    seen, seen_next = world.sight.show_each(cells, before), world.sight.show_each(moved.cell, moved.state)
-    return Counterfactuals(seen, moved.reward, seen_next, moved.done, before, moved.state)
 
 
 def potentials(machine: RewardMachine, shaping: float | None, ends: Bools | None = None) -> NDArray[np.float64]:
@@ -300,6 +271,152 @@ def potentials(machine: RewardMachine, shaping: float | None, ends: Bools | None
             return better
         worth = better
     return worth
+
+
+@renamed_arguments(episode_steps="max_episode_steps")
+def individual_vector_env(
+    task: Task | str | Path,
+    agent: str,
+    num_envs: int = 1,
+    *,
+    observation: str = "onehot",
+    sync_probability: float = SYNC_PROBABILITY,
+    sync_literal: bool = False,
+    shaping: float | None = None,
+    max_episode_steps: int = EPISODE_STEPS,
+    counterfactuals: bool = False,
+) -> IndividualEnvs:
+    """Make a Gymnasium vector environment of so many copies of an individual agent (see `individual_env`).
+
+    Copy i equals `individual_env` with seed s + i, or with the i-th of the seeds that `reset` is given. A copy whose
+    episode has ended begins the next one in the following step, whatever its action.
+    """
+    copies = whole(num_envs, "num_envs", 1)
+    world = IndividualModel(as_task(task), agent, sync_probability, sync_literal, shaping, observation)
+    return IndividualEnvs(world, copies, max_episode_steps, counterfactuals)
+
+
+class CopiesEnv(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
+    """Copies of a world, side by side; one that has ended begins again in the following step."""
+
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012 (as Gymnasium declares it)
+
+    def __init__(self, task: Task, num_envs: int, seen: Space[Any], acts: Space[Any], max_episode_steps: int) -> None:
+        self.task, self.num_envs = task, num_envs
+        self.single_observation_space, self.single_action_space = seen, acts
+        self.observation_space, self.action_space = batch_space(seen, num_envs), batch_space(acts, num_envs)
+        self.max_episode_steps = whole(max_episode_steps, "max_episode_steps", 1)
+        self._is_seeded = False
+        self._seeds, self._numbers = np.zeros((2, num_envs), np.uint64)  # of seeds, and of episodes among theirs
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
+    ) -> tuple[Observation, Info]:
+        """Begin the next episode of every copy, or with a seed its first one."""
+        if options is not None and "reset_mask" in options:
+            raise SettingsError(
+                "reset_mask: all copies are reset at once, and each begins again by itself when it has ended"
+            )
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        self._give_seeds(seed)
+        self._is_seeded = True
+        return self._begin_all()
+
+    def _give_seeds(self, seed: int | Sequence[int | None] | None) -> None:
+        """Give seeds to copies that are told theirs, and to those that have none yet; number their next episodes."""
+        is_one = seed is not None and (isinstance(seed, str) or not isinstance(seed, Sequence | np.ndarray))
+        given: Any = range(first := check_seed(seed), first + self.num_envs) if is_one else seed
+        told = [None] * self.num_envs if given is None else list(given)
+        if len(told) != self.num_envs:
+            raise SettingsError(f"there must be a seed for each of {self.num_envs:,} copies, got {len(told):,}")
+        self._numbers += np.uint64(1)
+        if not self._is_seeded:
+            self._seeds[:] = self.np_random.integers(SEEDS, size=self.num_envs, dtype=np.uint64)
+            self._numbers[:] = 0
+        for copy, number in enumerate(told):
+            if number is not None:
+                self._seeds[copy], self._numbers[copy] = check_seed(number) & MASK, 0
+
+    def _begin_all(self) -> tuple[Observation, Info]:
+        """Begin an episode of every copy."""
+        raise NotImplementedError
+
+    def _check(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """Require an action for each copy, or for each agent of each copy."""
+        if not self._is_seeded:
+            raise ResetNeeded("an episode begins with reset()")
+        chosen, shape = np.asarray(actions), self.action_space.shape or ()
+        if chosen.shape != shape or not np.issubdtype(chosen.dtype, np.integer):
+            agents = "".join(f"{count:,} agents in " for count in shape[1:])
+            raise TaskError(f"there must be a number for each of {agents}{self.num_envs:,} copies", key="actions")
+        if chosen.min() < 0 or chosen.max() >= len(ACTIONS):
+            limits = f"{chosen.min()} to {chosen.max()}"
+            raise TaskError(f"must be from 0 to {len(ACTIONS) - 1}, got {limits}", key="actions")
+        return chosen
+
+    def _flagged(self, told: Info) -> Info:
+        """Say in Gymnasium's way for each key which copies have it: all."""
+        return told | {f"_{key}": np.ones(self.num_envs, np.bool_) for key in told}
+
+
+class IndividualEnvs(CopiesEnv):
+    """Copies of an individual agent, side by side."""
+
+    def __init__(self, world: IndividualModel, num_envs: int, max_episode_steps: int, counterfactuals: bool) -> None:
+        self.world, self.agent, self.sight, self.counterfactuals = world, world.agent, world.sight, counterfactuals
+        super().__init__(world.task, num_envs, self.sight.space, spaces.Discrete(len(ACTIONS)), max_episode_steps)
+        self._states = np.array([*world.task.machines[world.agent].states], object)
+        self._keys, self._time = np.zeros((2, num_envs), np.uint64)  # [copies], as is all that follows
+        self._cell = np.full(num_envs, world.table.starts[0], np.int64)
+        self._state = np.full(num_envs, world.table.initial, np.int64)
+        self._is_over = np.zeros(num_envs, np.bool_)
+
+    def _begin_all(self) -> tuple[Observation, Info]:
+        self._begin(np.ones(self.num_envs, np.bool_))
+        self._is_over = np.zeros(self.num_envs, np.bool_)
+        nothing = np.full(self.num_envs, NOTHING, np.object_)
+        return self.sight.show_each(self._cell, self._state), self._tell(nothing, nothing)
+
+    def step(self, actions: NDArray[Any]) -> tuple[Observation, NDArray[np.float64], Bools, Bools, Info]:
+        """Let every copy act, but for those that begin again."""
+        chosen = self._check(actions)
+        outcome = slip_outcome(slip_draw(self._keys, self._time), self.world.table.slip_limit)
+        sync = sync_draw(self._keys, self._time)
+        again, going = self._is_over, ~self._is_over
+        compared = None
+        if self.counterfactuals:
+            compared = self.world.compare(self._cell, self._state, chosen, outcome, sync)
+        moved = self.world.advance(self._cell, self._state, chosen, outcome, sync)
+        self._cell, self._state = moved.cell, moved.state
+        self._time += np.uint64(1)
+        if again.any():
+            self._numbers[again] += np.uint64(1)
+            self._begin(again)
+        terminated, truncated = moved.done & going, (self._time >= self.max_episode_steps) & going
+        self._is_over = terminated | truncated
+        info = self._tell(np.where(going, moved.proposed, NOTHING), np.where(going, moved.events, NOTHING))
+        if compared is not None:
+            info |= {"counterfactuals": compared, "_counterfactuals": going}
+        reward = np.where(going, moved.reward, 0.0)
+        return self.sight.show_each(self._cell, self._state), reward, terminated, truncated, info
+
+    def _begin(self, copies: Bools) -> None:
+        """Begin an episode of some copies."""
+        place = np.full(int(copies.sum()), self.world.table.place, np.uint64)
+        self._keys[copies] = stream_key(INDIVIDUAL, self._seeds[copies], place, self._numbers[copies])
+        self._time[copies] = 0
+        starts = self.world.table.starts
+        drawn = start_draw(self._keys[copies], 0, np.full(1, len(starts), np.uint64))
+        self._cell[copies] = starts[drawn.astype(np.int64)]
+        self._state[copies] = self.world.table.initial
+
+    def _tell(self, proposed: NDArray[np.object_], events: NDArray[np.object_]) -> Info:
+        """Say what has happened."""
+        last = np.full(len(events), None, np.object_)
+        for copy in np.flatnonzero(events != NOTHING).tolist():
+            last[copy] = events[copy][-1]
+        names = self._states[self._state]
+        return self._flagged({"events": events, "event": last, "proposed": proposed, "machine_state": names})
 
 
 # Checks.

@@ -1,30 +1,38 @@
-"""Policies from elsewhere at work in a team: any functions, and the models of libraries that have `predict`."""
+"""Policies at work in a team: any functions, models of libraries that have `predict`, and tables learnt in a world."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
+from hocket.adapters.convert import Action
 from hocket.adapters.observations import Observation
 from hocket.adapters.team import TeamEnv, team_env
-from hocket.adapters.world_steps import TEAMS
-from hocket.adapters.wrap_team import WrappedTeam
+from hocket.adapters.wrap import WrappedTeam
 from hocket.arguments import whole
 from hocket.errors import SettingsError, require_known
-from hocket.learn.actors import TeamActors
+from hocket.learn.actors import TeamActors, key_text, observation_key, read_table
 from hocket.learn.catalogue import find_learner
+from hocket.learn.learner import Arrays, PolicyInput
 from hocket.learn.policies import Policy
+from hocket.learn.reference import softmax
+from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
+from hocket.random import TEAM, action_draw, stream_key
 from hocket.study.records import KINDS, Replay, TestSummary
+from hocket.task.memory import derived_memory, latched_events, precondition
 from hocket.task.task import Task
 
 NOWHERE = -1  # the cell in a world without cells
 EPISODES = 100  # of a test
-Action = Any  # whatever the space of an agent's actions holds
+MOST_STATES = 10_000  # of the machine of a team that acts as one
 
 
 class TeamWorld(Protocol):
@@ -237,3 +245,197 @@ def _as_actor(name: str, policy: object, greedy: bool) -> Actor:
 
 def _is_done(machines: Mapping[str, RewardMachine], infos: Mapping[str, Mapping[str, Any]]) -> bool:
     return all(infos[name]["machine_state"] in machine.final for name, machine in machines.items())
+
+
+# Teams that have learnt in a wrapped world, by tables over what agents see.
+
+
+class NumberedTeam:
+    """A team in a wrapped world, whose actions are numbered."""
+
+    def __init__(self, env: WrappedTeam) -> None:
+        self.env, self.names = env, list(env.machines)
+        acts = [cast("spaces.Discrete", env.action_space(agent)) for agent in self.names]
+        self.each, self._first = [int(each.n) for each in acts], [int(each.start) for each in acts]
+
+    def name_actions(self, numbers: Sequence[int]) -> dict[str, Action]:
+        """Give the action of everyone who is there; those who are not of the team act at random."""
+        chosen = {agent: self._first[place] + numbers[place] for place, agent in enumerate(self.names)}
+        there = self.env.agents
+        return {agent: chosen[agent] if agent in chosen else self.env.action_space(agent).sample() for agent in there}
+
+
+class TeamMemory:
+    """What agents without machines remember in a wrapped environment, and their options.
+
+    They remember the events that must have happened in the present state of their machine. The goal of an option is an
+    event that the agent controls; it is available once the event that always precedes it has happened.
+    """
+
+    def __init__(self, env: WrappedTeam) -> None:
+        self.env, self.names = env, list(env.machines)
+        rules, machines = env.rules, env.machines.values()
+        self.events = [[event for event in machine.events if name in rules.parties[event]]
+                       for name, machine in env.machines.items()]  # fmt: skip
+        self.by_state, self._bits = [], list[list[int | None]]()
+        for machine, events in zip(machines, self.events, strict=True):
+            order = {event: place for place, event in enumerate(machine.events)}
+            kept, latched = derived_memory(machine, order), latched_events(machine, order)
+            flags = np.array([latched[event] for event in kept], np.int64).reshape(len(kept), len(machine.states))
+            self.by_state.append((1 << np.arange(len(kept))) @ flags)  # [U]
+            after = [precondition(machine, {name: latched[name] for name in kept}, event) for event in events]
+            self._bits.append([None if event is None else kept.index(event) for event in after])
+        self.memories = 1 + max(int(numbers.max()) for numbers in self.by_state)
+        self.options = max(map(len, self.events))
+
+    def of(self, agent: int) -> int:
+        """Say what an agent remembers, as a number."""
+        name = self.names[agent]
+        return int(self.by_state[agent][self.env.machines[name].states.index(self.env.states[name])])
+
+    def available(self, agent: int, m: int) -> list[int]:
+        """List the available options of an agent; all of them if none is, because it has to choose one."""
+        there = [option for option, bit in enumerate(self._bits[agent]) if bit is None or m >> bit & 1]
+        return there or list(range(len(self.events[agent])))
+
+    def reached(self, agent: int) -> Collection[int]:
+        """List the options whose events were named in the last step."""
+        named = self.env.named.get(self.names[agent], ())
+        return {option for option, event in enumerate(self.events[agent]) if event in named}
+
+
+def team_key(env: WrappedTeam) -> Hashable:
+    """Make a hashable key of the observations of all agents of a team; None is that of an agent that has left."""
+    return observation_key([env.seen.get(agent) for agent in env.machines])
+
+
+class TeamStates:
+    """The reachable states of a team machine, numbered, each with the states of the agents' machines."""
+
+    def __init__(self, env: WrappedTeam) -> None:
+        team: Any = env.decomposition.machine
+        initial = {agent: machine.initial for agent, machine in env.machines.items()}
+        self.local: dict[Any, Mapping[str, str]] = {team.initial: initial}
+        waiting = [team.initial]
+        for state in waiting:  # grows during the loop
+            for event in team.events:
+                after = team.step(state, event)
+                if after is not None and after not in self.local:
+                    local, knowers = self.local[state], env.rules.knowers[event]
+                    moved = {agent: env.machines[agent].transitions[local[agent], event] for agent in knowers}
+                    self.local[after] = {**local, **moved}
+                    waiting.append(after)
+            if len(waiting) > MOST_STATES:
+                raise SettingsError(f"agents as one need a team machine of at most {MOST_STATES:,} states")
+        self.states = waiting
+        self.number = {state: number for number, state in enumerate(waiting)}
+        is_final = team.is_final if isinstance(team, Composition) else team.final.__contains__
+        self.final = frozenset(number for state, number in self.number.items() if is_final(state))
+
+
+class LearntTeam(NumberedTeam):
+    """A team that plays by tables over what each agent sees and the state of its machine.
+
+    Where an agent has never been, it acts at random, as do agents that are not of the team.
+    """
+
+    def __init__(self, env: WrappedTeam, arrays: Arrays, temperature: float | None, seed: int = 0) -> None:
+        super().__init__(env)
+        self.beta = None if temperature is None else 1 / temperature
+        self.read(arrays)
+        self.restart(seed)
+
+    def read(self, arrays: Arrays) -> None:
+        """Read the tables."""
+        states = [len(machine.states) for machine in self.env.machines.values()]
+        self.read_tables(arrays, "q", states)
+
+    def read_tables(self, arrays: Arrays, name: str, columns: Sequence[int]) -> None:
+        """Read a table for each agent, over its actions and as many columns."""
+        shapes = enumerate(zip(self.each, columns, strict=True))
+        self.tables = [read_table(arrays, name, place, shape) for place, shape in shapes]
+
+    def restart(self, seed: int, number: int = 0) -> None:
+        """Restart the random draws, as for an episode of a seed."""
+        self._key, self._draws, self._chosen = stream_key(TEAM, seed, 0, number), 0, dict[str, Action]()
+
+    @property
+    def actors(self) -> dict[str, Callable[[Any], Action]]:
+        """A function for each agent of the world; they look at the world themselves."""
+        return {agent: partial(self._act, agent) for agent in self.env.possible_agents}
+
+    def _act(self, agent: str, _: object) -> Action:
+        if agent not in self._chosen:
+            self._chosen = self.name_actions(self.choose())
+        return self._chosen.pop(agent)
+
+    def choose(self) -> Sequence[int]:
+        """Choose an action for each agent of the team."""
+        return [self.draw(self.values(place, self.column(place))) for place in range(len(self.names))]
+
+    def column(self, place: int) -> int:
+        """Choose the column of an agent's table, here the state of its machine."""
+        name = self.names[place]
+        return self.env.machines[name].states.index(self.env.states[name])
+
+    def values(self, place: int, column: int) -> NDArray[np.float32]:
+        """Look up what an agent's actions are worth."""
+        row = self.tables[place].get(key_text(observation_key(self.env.seen.get(self.names[place]))))
+        return np.zeros(self.each[place], np.float32) if row is None else row[:, column]
+
+    def draw(self, values: NDArray[np.float32]) -> int:
+        """Choose by softmax, or any of the best."""
+        self._draws += 1
+        return softmax(values, self.beta, action_draw(self._key, self._draws))
+
+
+class MemoryTeam(LearntTeam):
+    """A team whose agents go by what they see and remember."""
+
+    def read(self, arrays: Arrays) -> None:
+        self.memory = TeamMemory(self.env)
+        self.read_tables(arrays, "q", [self.memory.memories] * len(self.names))
+
+    def column(self, place: int) -> int:
+        return self.memory.of(place)
+
+
+class OptionTeam(MemoryTeam):
+    """A team whose agents choose options by what they remember, and actions by what they see and their option."""
+
+    def read(self, arrays: Arrays) -> None:
+        self.memory = TeamMemory(self.env)
+        self.read_tables(arrays, "low", [self.memory.options] * len(self.names))
+        self.meta = [arrays.get(f"meta.{place}", np.zeros(0, np.float32)) for place in range(len(self.names))]
+        if any(values.shape != (self.memory.memories, self.memory.options) for values in self.meta):
+            raise SettingsError("this policy does not fit the machines of this world")
+        self.current: list[int | None] = [None] * len(self.names)
+
+    def column(self, place: int) -> int:
+        option = self.current[place]
+        if option is None or self.env.time == 0 or option in self.memory.reached(place):
+            m = self.memory.of(place)
+            options = self.memory.available(place, m)
+            option = self.current[place] = options[self.draw(self.meta[place][m, options])]
+        return option
+
+
+class JointTeam(LearntTeam):
+    """A team that acts as one, by what all of its agents see and the state of the team machine."""
+
+    def read(self, arrays: Arrays) -> None:
+        self.team = TeamStates(self.env)
+        self.table = read_table(arrays, "q", 0, (prod(self.each), len(self.team.states)))
+
+    def choose(self) -> Sequence[int]:
+        row = self.table.get(key_text(team_key(self.env)))
+        values = np.zeros(prod(self.each), np.float32) if row is None else row[:, self.team.number[self.env.team_state]]
+        return [int(action) for action in np.unravel_index(self.draw(values), self.each)]
+
+
+TEAMS = {
+    PolicyInput.MACHINE: LearntTeam,
+    PolicyInput.MEMORY: MemoryTeam,
+    PolicyInput.OPTION: OptionTeam,
+    PolicyInput.TEAM: JointTeam,
+}

@@ -9,9 +9,8 @@ import numpy as np
 from gymnasium import Space, spaces
 from numpy.typing import NDArray
 
-from hocket.adapters.individual import EPISODE_STEPS, Info, Ints
+from hocket.adapters.individual import EPISODE_STEPS, CopiesEnv, Info, Ints
 from hocket.adapters.observations import KINDS, Observation, ObservationEncoder
-from hocket.adapters.vector import CopiesEnv
 from hocket.arguments import whole
 from hocket.errors import require_known
 from hocket.lazy import renamed_arguments

@@ -7,51 +7,56 @@ learners train in the team's world.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict
+from itertools import count
+from math import prod
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from gymnasium import spaces
 
 from hocket.adapters.convert import IndividualWorld, SeparateWorlds
 from hocket.adapters.events import IndividualStep, Proposed, RawStep
-from hocket.adapters.policies import PlayedEpisode, play_episode
-from hocket.adapters.world_steps import (
+from hocket.adapters.policies import (
     TEAMS,
     LearntTeam,
-    Numbers,
-    TeamSteps,
-    ViewSteps,
-    WrappedAsOne,
-    arrays_of,
-    require_discrete,
-    seed_others,
-    world_seed,
+    NumberedTeam,
+    PlayedEpisode,
+    TeamMemory,
+    TeamStates,
+    play_episode,
+    team_key,
 )
-from hocket.adapters.wrap_individual import IndividualView
-from hocket.adapters.wrap_team import WrappedTeam
+from hocket.adapters.wrap import IndividualView, WrappedTeam
 from hocket.errors import HocketError, SettingsError, TrainingError, require_known
 from hocket.files import exists
+from hocket.learn.actors import key_text, observation_key
 from hocket.learn.batches import StopSignal
 from hocket.learn.learner import Arrays, Block, Learner, Player, PolicyInput
 from hocket.learn.policies import Policy, Run
-from hocket.learn.reference import PlainLearner
+from hocket.learn.reference import Experience, JointStep, PlainLearner
 from hocket.learn.reviews import EPISODES_PLAYED, TeamReviews
 from hocket.learn.settings import Settings, SimulatedSettings
 from hocket.learn.testing import Recording
 from hocket.learn.training import train_block
+from hocket.random import TEAM, stream_key
 from hocket.study.records import run_keys
 from hocket.study.running import save_runs
 from hocket.study.store import load_results
 from hocket.task.teamwork.play import PlayedEpisodes
 from hocket.task.teamwork.readiness import PRIOR_WEIGHT, Chances, Counts
 
+SEED_BITS = 31  # of the seed of an environment: some accept no more
+MOST_VALUES = 1_000_000  # of the actions of a team that acts as one, in all states of its machine
 LEAST_READINESS = 0.002  # of simulated teammates, however seldom they are ready
 NEEDS_VIEWS = "pass a view of each agent, hk.train(env, views={agent: env.individual(agent, ...)})"
 
 Views = Mapping[str, IndividualView]
+Numbers = defaultdict[Hashable, int]  # the number of each observation, in order of first occurrence
 
 
 def train_world(
@@ -262,3 +267,175 @@ def view_alone(team: WrappedTeam, agent: str) -> IndividualView:
         return answer.get(agent)
 
     return team.individual(agent, world, label)
+
+
+# Environments as plain learners take them, with numbered observations and actions.
+
+
+def world_seed(seed: int, place: int, number: int = 0) -> int:
+    """Make the seed of an environment; few accept seeds as large as those of hocket."""
+    return stream_key(TEAM, seed, place, number) & ((1 << SEED_BITS) - 1)
+
+
+def seed_others(env: WrappedTeam, seed: int) -> int:
+    """Seed the random actions of agents outside the team; return the seed."""
+    for place, agent in enumerate(env.possible_agents):
+        if agent not in env.machines:
+            env.action_space(agent).seed(seed + place)
+    return seed
+
+
+def require_discrete(agent: str, seen: spaces.Space[Any], acts: spaces.Space[Any]) -> None:
+    """Refuse observations with real numbers, which hardly ever recur, and actions that are not discrete."""
+    if _has_reals(seen):
+        raise SettingsError(
+            f"a table of values needs observations that come again, got {seen!r:.80} for {agent}: make them discrete, "
+            "as gymnasium.wrappers.TransformObservation can"
+        )
+    if not isinstance(acts, spaces.Discrete):
+        raise SettingsError(f"a table of values needs Discrete actions, got {acts!r:.80} for {agent}")
+
+
+def _has_reals(space: spaces.Space[Any]) -> bool:
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return any(map(_has_reals, space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces))
+    return isinstance(space, spaces.Box) and space.dtype is not None and space.dtype.kind == "f"
+
+
+class ViewSteps:
+    """An agent's view of an environment, in the form that learners take (`hocket.learn.reference.SteppedWorld`)."""
+
+    def __init__(self, view: IndividualView, seed: int, place: int, counterfactuals: bool) -> None:
+        acts, machine = cast("spaces.Discrete", view.action_space), view.machine
+        self.view, self.agent, self.actions, self._first = view, place, int(acts.n), int(acts.start)
+        self.states, self.final = len(machine.states), frozenset(np.flatnonzero(machine.ends).tolist())
+        self.seen, self._seed = Numbers(count().__next__), world_seed(seed, place)
+        view.counterfactuals = counterfactuals
+
+    @property
+    def observations(self) -> int:
+        """The number of different observations so far."""
+        return len(self.seen)
+
+    def reset(self, t: int) -> tuple[int, int]:
+        """Begin an episode; the first one has a seed."""
+        self.view.reset(seed=None if t else self._seed)
+        return self._now()
+
+    def _now(self) -> tuple[int, int]:
+        return self.seen[observation_key(self.view.seen)], self.view.machine.states.index(self.view.state)
+
+    def step(self, s: int, u: int, a: int, t: int, counterfactual: bool) -> tuple[list[Experience], bool]:
+        """Act; the view tells what the step would have been in other states."""
+        _, reward, terminated, truncated, info = self.view.step(self._first + a)
+        s_next, u_next = self._now()
+        experiences = [Experience(u, s_next, u_next, reward, terminated)]
+        if counterfactual:
+            others = info["counterfactuals"]
+            columns = (others.state, others.next_state, others.reward, others.terminated)
+            for state, after, paid, is_end in zip(*(column.tolist() for column in columns), strict=True):
+                experiences.append(Experience(state, s_next, after, paid, is_end))
+        return experiences, terminated or truncated
+
+
+class _Episodes(NumberedTeam):
+    """Training episodes of a team in its world, in which tests are played, too."""
+
+    def __init__(self, env: WrappedTeam, seed: int) -> None:
+        super().__init__(env)
+        self._seed, self._number, self._begun = seed, -1, -1
+
+    @property
+    def is_broken_off(self) -> bool:
+        """Whether others have reset the environment since this episode began."""
+        return self.env.episodes != self._begun
+
+    def reset(self, t: int) -> Any:  # noqa: ANN401 (of one, or of each)
+        """Begin the next episode; each has a seed of its own."""
+        self._number += 1
+        self.env.reset(seed=seed_others(self.env, world_seed(self._seed, len(self.names) + 1, self._number)))
+        self._begun = self.env.episodes
+        return self._now()
+
+    def _now(self) -> Any:  # noqa: ANN401
+        """Number the present observation, with the machine state or the memory."""
+        raise NotImplementedError
+
+    def act(self, actions: Sequence[int]) -> tuple[float, bool, bool]:
+        """Let all present agents act; return the team's reward, whether no more can follow, and whether all is over."""
+        _, rewards, terminated, _, _ = self.env.step(self.name_actions(actions))
+        team = [agent for agent in self.names if agent in rewards]
+        is_over = not any(agent in self.env.agents for agent in self.names)
+        is_end = self.env.completed or (is_over and all(terminated[agent] for agent in team))
+        return float(rewards[team[0]]), is_end, is_over
+
+
+class TeamSteps(_Episodes):
+    """A wrapped world as a team that steps (`hocket.learn.reference.SteppedTeam`)."""
+
+    def __init__(self, env: WrappedTeam, seed: int) -> None:
+        super().__init__(env, seed)
+        self.memory = TeamMemory(env)
+        self.actions, self.memories, self.options = self.each, self.memory.memories, self.memory.options
+        self.available, self.reached = self.memory.available, self.memory.reached
+        self.seen = [Numbers(count().__next__) for _ in self.names]
+
+    @property
+    def observations(self) -> Sequence[int]:
+        """The number of different observations of each agent so far."""
+        return [len(seen) for seen in self.seen]
+
+    def _now(self) -> list[tuple[int, int]]:
+        keys = [observation_key(self.env.seen.get(name)) for name in self.names]
+        return [(self.seen[agent][key], self.memory.of(agent)) for agent, key in enumerate(keys)]
+
+    def step(self, actions: Sequence[int]) -> JointStep:
+        """Let all agents act."""
+        reward, is_end, is_over = self.act(actions)
+        return JointStep(self._now(), reward, is_end, is_over)
+
+
+class WrappedAsOne(_Episodes):
+    """A wrapped world in which all agents act as one (`hocket.learn.reference.SteppedWorld`)."""
+
+    agent = 0
+
+    def __init__(self, env: WrappedTeam, seed: int, counterfactuals: bool) -> None:
+        super().__init__(env, seed)
+        self.team, self.seen, self.actions = TeamStates(env), Numbers(count().__next__), prod(self.each)
+        self.states, self.final = len(self.team.states), self.team.final
+        if self.actions * self.states > MOST_VALUES:
+            each = f"{self.actions:,} joint actions in {self.states:,} states of the team machine"
+            raise SettingsError(f"agents as one would have too many values for each observation: {each}")
+        env.counterfactuals = counterfactuals
+
+    @property
+    def observations(self) -> int:
+        """The number of different observations so far."""
+        return len(self.seen)
+
+    def _now(self) -> tuple[int, int]:
+        return self.seen[team_key(self.env)], self.team.number[self.env.team_state]
+
+    def step(self, s: int, u: int, a: int, t: int, counterfactual: bool) -> tuple[list[Experience], bool]:
+        """Let all agents act; the labelling function says what the step would have been in other team states."""
+        reward, is_end, is_over = self.act([int(part) for part in np.unravel_index(a, self.each)])
+        s_next, u_next = self._now()
+        experiences = [Experience(u, s_next, u_next, reward, is_end)]
+        is_lost = is_end and not self.env.completed  # the world has ended
+        for other in range(self.states) if counterfactual else ():
+            if other != u and other not in self.final:
+                after, paid = self.env.imagine(self.team.states[other], self.team.local[self.team.states[other]])
+                v_next = self.team.number[after]
+                experiences.append(Experience(other, s_next, v_next, paid, is_lost or v_next in self.final))
+        return experiences, is_over
+
+
+def arrays_of(learner: PlainLearner, seen: Sequence[Iterable[Hashable]]) -> Arrays:
+    """Name observations and learnt values by the index of the agent, as in a policy."""
+    arrays: dict[str, Any] = {}
+    for place, keys in enumerate(seen):  # a line of text each
+        arrays[f"seen.{place}"] = np.frombuffer("\n".join(map(key_text, keys)).encode(), np.uint8)
+    for place, learnt in enumerate(learner.learnt()):
+        arrays |= {f"{name}.{place}": array for name, array in learnt.items()}
+    return arrays
