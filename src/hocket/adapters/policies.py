@@ -114,31 +114,28 @@ def play_episode(
     seen, infos = env.reset(seed=seed)
     if isinstance(team, TeamActors) and isinstance(env, TeamEnv) and env.episode_seed is not None:
         team.restart(env.episode_seed, env.number)
-    rows, points, events, proposed = [infos], [_where(env)], list[tuple[str, ...]](), list[tuple[Any, ...]]()
+    rows, points, steps = [infos], [_where(env)], list[Mapping[str, Mapping[str, Any]]]()
     source = getattr(env, "task", None) or getattr(env, "decomposition", None)
     is_paid = source is not None and not source.machine.has_completion_rewards  # for more than completing the task
-    traces: dict[str, list[str]] = {name: [] for name in (names if is_paid else ())}
-    while env.agents and not _is_done(machines, infos) and (max_steps is None or len(events) < max_steps):
+    while env.agents and not _is_done(machines, infos) and (max_steps is None or len(steps) < max_steps):
         seen, _, _, _, told = env.step({name: actors[name](seen[name]) for name in env.agents})
-        for name in traces.keys() & told.keys():
-            traces[name] += _events_of(told[name])
         infos = {**infos, **told}  # of an agent that is gone, what was last said
         rows.append(infos)
         points.append({**points[-1], **_where(env)})
-        events.append(_together([_events_of(info) for info in told.values()]))
-        proposed.append(tuple(told.get(name, {}).get("proposed", ()) for name in names))
+        steps.append(told)
+    traces = {name: [event for told in steps for event in _events_of(told.get(name, {}))] for name in names}
     states = tuple(tuple(row[name]["machine_state"] for name in names) for row in rows)
     is_final = [[state in machines[name].final for name, state in zip(names, row, strict=True)] for row in states]
     return PlayedEpisode(
         names,
         np.array([[row[name].get("cell", NOWHERE) for name in names] for row in rows], np.int64),
         states,
-        tuple(events),
+        tuple(_together([_events_of(info) for info in told.values()]) for told in steps),
         tuple(column.index(True) if any(column) else -1 for column in zip(*is_final, strict=True)),
         _is_done(machines, infos),
         np.array([[row[name] for name in names] for row in points]) if {*names} <= points[0].keys() else None,
-        tuple(machines[name].run(trace, undefined="stay").reward for name, trace in traces.items()),
-        tuple(proposed),
+        tuple(machines[name].run(trace, undefined="stay").reward for name, trace in traces.items() if is_paid),
+        tuple(tuple(told.get(name, {}).get("proposed", ()) for name in names) for told in steps),
     )
 
 

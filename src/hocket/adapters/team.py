@@ -93,8 +93,7 @@ class TeamEnv(NumberedEpisodes, ParallelEnv):  # type: ignore[misc]  # PettingZo
         self.time = 0
         self.is_done = False  # whether every agent's machine is final
         self._keys = np.zeros(len(sizes), np.uint64)
-        self._outcomes: list[list[int]] = []  # of everyone's moves, of steps from ...
-        self._drawn_from = 0
+        self._outcomes: list[list[int]] = []  # of everyone's moves, of the next step last
         self._width, self._sees_numbers = self.tables.arrivals, observation == "index"
         self._events, self._knowers = tuple(task.events), [tuple(knowers) for knowers in task.knowers.values()]
         self._spots = [Memo(partial(self._find_spot, agent)) for agent in range(len(sizes))]  # by state and arrival
@@ -193,12 +192,11 @@ class TeamEnv(NumberedEpisodes, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     def _draw(self) -> list[int]:
         """Say what everyone has drawn in the next step: the outcome of its move."""
-        if not 0 <= self.time - self._drawn_from < len(self._outcomes):
+        if not self._outcomes:
             ahead = max(16, DRAWN_AHEAD // len(self._keys))
-            steps = np.arange(self.time, self.time + ahead, dtype=np.uint64)[:, None]
-            outcomes = slip_outcome(slip_draw(self._keys, steps), threshold(self.tables.slip))
-            self._outcomes, self._drawn_from = outcomes.tolist(), self.time
-        return self._outcomes[self.time - self._drawn_from]
+            steps = np.arange(self.time, self.time + ahead, dtype=np.uint64)[::-1, None]
+            self._outcomes = slip_outcome(slip_draw(self._keys, steps), threshold(self.tables.slip)).tolist()
+        return self._outcomes.pop()
 
     def _settle(self, met: list[Situation]) -> tuple[tuple[int, ...], float]:
         """Let events happen where everyone has come; return them, and what the team's machine pays."""

@@ -8,25 +8,25 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import chain, takewhile
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from hocket.background import GLANCE, gather, in_pieces, unless_stopped
 from hocket.errors import ClusterError, HocketError, SettingsError, needs_extra, printable, require_known
 from hocket.files import TOGETHER
 from hocket.learn.batches import Batch, Report, StopSignal
 from hocket.learn.policies import Run
-from hocket.learn.settings import DEVICES, SettingValue, used_settings
+from hocket.learn.settings import DEVICES, used_settings
 from hocket.learn.training import check_memory, count_workers, make_settings, share_out, train_batch
 from hocket.learn.warmup import compile_kernels, compiling_ahead
 from hocket.learn.world import read_world
-from hocket.study.records import parse_record, write_record
+from hocket.study.records import Settings, parse_record, write_record
 from hocket.study.store import Finished
 from hocket.study.testing import play_tests
 from hocket.task.files import task_from
@@ -133,14 +133,6 @@ class DeviceEngine:
         yield from self.threads.run([batch for batch in batches if batch.learner not in self.learners], reporter, stop)
 
 
-class SentJob(NamedTuple):
-    """Runs that are on their way, of which batch, and how often they have been sent."""
-
-    batch: Batch
-    seeds: Sequence[int]
-    tries: int = 1
-
-
 class DaskEngine:
     """A cluster of dask.distributed; a worker that dies loses nothing but time."""
 
@@ -169,34 +161,34 @@ class DaskEngine:
 
     def _converse(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
         done: SimpleQueue[Future] = SimpleQueue()
-        under_way: dict[Future, SentJob] = {}
+        under_way: dict[Future, tuple[Batch, int]] = {}  # and how often it has been sent
         lost: list[str] = []
 
-        def send(job: SentJob) -> None:
+        def send(batch: Batch, tries: int = 1) -> None:
             try:
-                future = self.client.submit(run_portable, *portable(job.batch._replace(seeds=job.seeds)), pure=False)
+                future = self.client.submit(run_portable, *portable(batch), pure=False)
             except Exception:  # the client has closed, after it tried for a while to reach the scheduler again
                 raise self._gone() from None
-            under_way[future] = job
+            under_way[future] = batch, tries
             future.add_done_callback(done.put)
 
         try:
             for batch in batches:
-                send(SentJob(batch, batch.seeds))
+                send(batch)
             while under_way and (future := self._next(done, stop)) is not None:
-                batch, seeds, tries = under_way.pop(future)
+                batch, tries = under_way.pop(future)
                 try:
                     answer = future.result()
                 except HocketError:
                     raise
                 except Exception as error:  # whatever went wrong elsewhere
                     if tries == TRIES:
-                        lost.append(f"({batch.learner} on {batch.task.name}, seed {seeds[0]}): {_reason(error)}")
+                        lost.append(f"({batch.learner} on {batch.task.name}, seed {batch.seeds[0]}): {_reason(error)}")
                         continue
-                    for seed in seeds:  # all of them together may have been too much for a worker
-                        send(SentJob(batch, [seed], tries + 1))
+                    for seed in batch.seeds:  # all of them together may have been too much for a worker
+                        send(batch._replace(seeds=[seed]), tries + 1)
                     continue
-                reporter(batch)(batch.steps * len(seeds) * len(batch.task.agents), ())
+                reporter(batch)(batch.steps * len(batch.seeds) * len(batch.task.agents), ())
                 yield [Finished(parse_record(text), policy, world) for text, policy, world in answer]
         finally:
             self._leave()
@@ -233,7 +225,7 @@ def _reason(error: Exception) -> str:
     return printable(str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__)
 
 
-def portable(batch: Batch) -> tuple[str, str, Mapping[str, SettingValue], tuple[int, ...], int, bytes | None]:
+def portable(batch: Batch) -> tuple[str, str, Settings, tuple[int, ...], int, bytes | None]:
     """Turn a batch into what can be sent to other machines: text, numbers and bytes."""
     task = json.dumps(batch.task.document())
     world = None if batch.world is None else batch.world.packed()
@@ -241,12 +233,7 @@ def portable(batch: Batch) -> tuple[str, str, Mapping[str, SettingValue], tuple[
 
 
 def run_portable(
-    task: str,
-    learner: str,
-    settings: Mapping[str, SettingValue],
-    seeds: Sequence[int],
-    steps: int,
-    world: bytes | None = None,
+    task: str, learner: str, settings: Settings, seeds: Sequence[int], steps: int, world: bytes | None = None
 ) -> list[tuple[str, bytes | None, bytes | None]]:
     """Run a batch that was sent here; records, policies and worlds are as files have them."""
     chosen = make_settings(learner, None, settings)

@@ -10,7 +10,7 @@ from threading import Event
 from typing import NamedTuple, Protocol
 
 from hocket.background import in_pieces
-from hocket.errors import FormatError, HocketError, SettingsError, printable
+from hocket.errors import FormatError, HocketError, SettingsError, located, printable
 from hocket.files import exists, listed
 from hocket.learn.actors import WrappedWorld
 from hocket.learn.catalogue import find_learner, shapes_on
@@ -156,10 +156,8 @@ def _reader(task: Task) -> Callable[[Path], Policy]:
 
     def read(path: Path) -> Policy:
         policy = load_policy(path, task.digest, shapes=shapes)
-        try:
+        with located(path=path, kind=SettingsError):
             find_learner(policy.learner).check_policy(policy.arrays, policy.settings, tables)
-        except SettingsError as error:
-            raise FormatError(str(error), path=path) from None
         return replace(policy, definition=task)
 
     return read

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket import __version__
-from hocket.errors import FormatError, SettingsError, shown
+from hocket.errors import FormatError, SettingsError, located, shown
 from hocket.files import MEGABYTE, read_text
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.policies import Run
@@ -233,10 +233,8 @@ def changes_of(states: Sequence[str]) -> list[tuple[int, str]]:
 def read_record(path: Path) -> Record:
     """Read a record from a file."""
     content = read_text(path, LIMIT)
-    try:
+    with located(path=path, kind=FormatError):
         return parse_record(content)
-    except FormatError as error:
-        raise FormatError(str(error), path=path) from None
 
 
 def parse_record(content: str) -> Record:
