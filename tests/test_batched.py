@@ -281,16 +281,15 @@ def test_a_table_of_all_steps_says_what_the_rounds_do():
     for seed in range(20):
         machines = hk.gym.batched(random_task(Random(500 + seed)))
         rng, tables = np.random.default_rng(seed), machines.tables
-        xp = compat.array_namespace(np.zeros(0))
         states = [rng.integers(0, len(names), COPIES) for names in machines.states.values()]
         team = rng.integers(0, max(1, len(tables.team_next)), COPIES)
         state = type(machines.reset(1))(np.stack(states, axis=-1).astype(np.int32), team.astype(np.int32))
         shape = (COPIES, len(machines.agents), len(machines.events))
         holds, ready = rng.random(shape) < 0.6, rng.random(shape) < 0.5
-        rounds = machines._settle(xp, tables, state, holds, np.float64)
+        rounds = machines._settle(tables, state, holds, np.float64)
         for looked, computed in zip(machines.step(state, holds, np.float64), rounds, strict=True):
             assert all(map(np.array_equal, looked, computed))
-        alone = machines._settle_alone(xp, tables, state.agents, holds, ready, np.float64)
+        alone = machines._settle_alone(tables, state.agents, holds, ready, np.float64)
         assert all(map(np.array_equal, machines.step_alone(state.agents, holds, ready, np.float64), alone))
         tabulated += tables.team_lookup is not None
     assert tabulated > 10

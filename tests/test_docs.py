@@ -24,8 +24,7 @@ from hocket.machine.composition import Composition
 from hocket.machine.decomposition import LARGEST_ENUMERATION
 from hocket.machine.formats import FORMATS
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR
-from hocket.study.published import Level
-from hocket.study.study import load_study
+from hocket.study.study import Level, load_study
 from hocket.study.testing import EPISODES
 from hocket.task import files, grid, settling
 from hocket.task.agents import MOST_LATCHED

@@ -27,8 +27,8 @@ from hocket.report import figures
 from hocket.report.figures import canvas, curves, maps
 from hocket.report.summary import LevelComparison, Section, summarize
 from hocket.study import records
-from hocket.study.published import Level
 from hocket.study.store import Results, keep_records, keep_task, load_results, open_store, sum_up
+from hocket.study.study import Level
 from hocket.task.grid import ACTIONS, STAY, STEPS
 from test_drawing import NASTY, SIGHT, linear
 from worlds import corridor, gatehouse

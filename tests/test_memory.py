@@ -7,7 +7,7 @@ import pytest
 
 import hocket as hk
 from hocket.learn.training import train
-from hocket.study.preflight import warnings
+from hocket.study.study import warnings
 from hocket.task.agents import Option
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.memory import MOST_REMEMBERED, latched_events, memory_of, options_of

@@ -12,9 +12,8 @@ from hocket.cli.game import TerminalGame, draw_frame
 from hocket.machine import completion
 from hocket.machine.completion import find_idle
 from hocket.machine.names import Names
-from hocket.study.preflight import warnings
 from hocket.study.running import run_study
-from hocket.study.study import Study
+from hocket.study.study import Study, warnings
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.verdict import check_task
 from strategies import quick
@@ -263,7 +262,7 @@ def test_no_random_team_is_faster_than_the_fewest_steps(task):
 
 def test_a_team_that_is_too_large_to_count_how_ready_teammates_are_is_told(monkeypatch):
     monkeypatch.setattr("hocket.learn.reviews.MOST_AGENTS", 2)
-    monkeypatch.setattr("hocket.study.preflight.MOST_AGENTS", 2)
+    monkeypatch.setattr("hocket.study.study.MOST_AGENTS", 2)
     (said,) = warnings(Study([hk.rendezvous(agents=3, rows=4, columns=4)], ["sweep"]))
     assert said.startswith("rendezvous-3 sweep: how ready teammates are is not counted (team_review) but a constant")
     assert said.endswith("counting takes up to 2 agents and 4,000,000 moves, got 3 agents and 240 moves.")

@@ -13,10 +13,9 @@ from hocket.report.page import report_html
 from hocket.report.performance import Curve
 from hocket.report.summary import measure_level
 from hocket.statistics import Quartiles
-from hocket.study.published import Level, Published, published_from
 from hocket.study.running import run_study
 from hocket.study.store import load_results
-from hocket.study.study import Study, load_study
+from hocket.study.study import Level, Published, Study, load_study, published_from
 from worlds import meeting
 
 pytestmark = pytest.mark.xdist_group("kernels")

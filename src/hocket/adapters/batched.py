@@ -103,10 +103,9 @@ class BatchedMachines:
     @cached_property
     def tables(self) -> BatchedTables:
         """The machines as arrays of numpy."""
-        plain, (xp, _) = tabulate(self.source, self.events, self.once), _library(None)
+        plain = tabulate(self.source, self.events, self.once)
         sizes, controls = [len(states) for states in self.states.values()], plain.is_known & ~plain.is_told
-        step = partial(self._settle, xp, plain, dtype=np.float64)
-        alone = partial(self._settle_alone, xp, plain, dtype=np.float64)
+        step, alone = (partial(rule, plain, dtype=np.float64) for rule in (self._settle, self._settle_alone))
         return plain._replace(
             team_lookup=team_lookup(sizes, len(plain.team_next), controls, step),
             alone_lookup=alone_lookup(max(sizes), controls, plain.waits, alone),
@@ -137,29 +136,30 @@ class BatchedMachines:
         xp, constants = self._constants(holds)
         dtype, table = reward_dtype or _real(xp), constants.team_lookup
         if table is None:
-            return self._settle(xp, constants, state, holds, dtype)
+            return self._settle(constants, state, holds, dtype)
         row = xp.sum(state.agents * table.stride, axis=-1, dtype=xp.int32) + state.team * table.base
         row = row + xp.sum(xp.where(holds, table.weight, 0 * table.weight), axis=(-2, -1), dtype=xp.int32)
         agents, team, happened, reward, done = (_rows(xp, part, row) for part in table.after)
         return BatchedStep(BatchedState(agents, team), happened, xp.astype(reward, dtype), done)
 
-    def _settle(
-        self, xp: Library, constants: BatchedTables, state: tuple[Array, Array], holds: Array, dtype: DType
-    ) -> BatchedStep:
+    def _settle(self, constants: BatchedTables, state: tuple[Array, Array], holds: Array, dtype: DType) -> BatchedStep:
         """Compute all rounds of a step."""
-        now, team = state
+        (xp, device), (now, team) = _library(holds), state
         was_done = xp.all(_look_up(xp, constants.is_final, now), axis=-1)
-        reward = xp.zeros(team.shape, dtype=dtype, device=compat.device(holds))
+        reward = xp.zeros(team.shape, dtype=dtype, device=device)
         is_ready = holds | constants.is_told  # [..., N, E]
-        happened = xp.zeros((*team.shape, len(self.events)), dtype=xp.bool, device=compat.device(holds))
+        happened = xp.zeros((*team.shape, len(self.events)), dtype=xp.bool, device=device)
         for _ in range(self.rounds):
             after = _look_up(xp, constants.next_state, now)  # [..., N, E]
             can = xp.all(((after >= 0) & is_ready) | ~constants.is_known, axis=-2) & constants.has_knowers
             if self.once.any():
                 can = can & ~(happened & constants.once)
             chosen = _choose(xp, constants.rivals, can)
-            if constants.team_next.shape[0]:
-                team, reward = self._follow_team(xp, constants, chosen, team, reward)
+            for event in range(len(self.events) if constants.team_next.shape[0] else 0):  # which pay in their order
+                here = chosen[..., event]
+                paid = xp.astype(_rows(xp, constants.team_reward[:, event], team), reward.dtype)
+                reward = xp.where(here, reward + paid, reward)
+                team = xp.where(here, _rows(xp, constants.team_next[:, event], team), team)
             moves = chosen[..., None, :] & constants.is_known
             moved = _only(xp, moves, after + 1)
             now = xp.where(moved > 0, moved - 1, now)
@@ -180,7 +180,7 @@ class BatchedMachines:
         xp, constants = self._constants(holds)
         table = constants.alone_lookup
         if table is None:
-            return self._settle_alone(xp, constants, state, holds, ready, reward_dtype or _real(xp))
+            return self._settle_alone(constants, state, holds, ready, reward_dtype or _real(xp))
         row = table.base + state * table.stride
         for flags, weight in ((holds, table.weight), (ready, table.ready_weight)):
             row = row + xp.sum(xp.where(flags, weight, 0 * weight), axis=-1, dtype=xp.int32)
@@ -188,13 +188,13 @@ class BatchedMachines:
         return BatchedStep(after, happened, xp.astype(reward, reward_dtype or _real(xp)), done)
 
     def _settle_alone(
-        self, xp: Library, constants: BatchedTables, state: Array, holds: Array, ready: Array, dtype: DType
+        self, constants: BatchedTables, now: Array, holds: Array, ready: Array, dtype: DType
     ) -> BatchedStep:
         """Compute all rounds of a step of agents that train alone."""
-        now, is_free = state, holds | constants.is_told
-        seen = xp.zeros((*now.shape, constants.next_state.shape[1]), dtype=xp.bool, device=compat.device(holds))
-        reward = xp.zeros(now.shape, dtype=dtype, device=compat.device(holds))
-        happened = xp.zeros((*now.shape, len(self.events)), dtype=xp.bool, device=compat.device(holds))
+        (xp, device), is_free = _library(holds), holds | constants.is_told
+        seen = xp.zeros((*now.shape, constants.next_state.shape[1]), dtype=xp.bool, device=device)
+        happened = xp.zeros((*now.shape, len(self.events)), dtype=xp.bool, device=device)
+        reward = xp.zeros(now.shape, dtype=dtype, device=device)
         goes_on, is_able = ~_look_up(xp, constants.is_over, now), is_free & (ready | ~constants.waits)
         edges = int(self.once.sum()) if isinstance(self.source, Task) else 0
         for _ in range((constants.next_state.shape[1] + 1) * (1 + edges)):
@@ -283,17 +283,6 @@ class BatchedMachines:
         """Which events happen at most once in a step: all of a decomposition, and the edges of a task: [E]."""
         source = self.source
         return np.array([not isinstance(source, Task) or event in source.edges for event in self.events], np.bool_)
-
-    def _follow_team(
-        self, xp: Library, constants: BatchedTables, chosen: Array, team: Array, reward: Array
-    ) -> tuple[Array, Array]:
-        """Let the team machine follow the events of a round, in their order, and add up what it pays."""
-        for event in range(len(self.events)):
-            here = chosen[..., event]
-            paid = xp.astype(_rows(xp, constants.team_reward[:, event], team), reward.dtype)
-            reward = xp.where(here, reward + paid, reward)
-            team = xp.where(here, _rows(xp, constants.team_next[:, event], team), team)
-        return team, reward
 
     def _constants(self, like: Array) -> tuple[Library, BatchedTables]:
         """Give the tables in the library and on the device of an array; kept where that costs a copy."""

@@ -125,10 +125,7 @@ class NamedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
 
 class DictTeam(NamedTeam):
-    """A world that takes and gives dictionaries over agents.
-
-    A reward, an end or an info that is no dictionary over agents is everybody's.
-    """
+    """A world over dictionaries of agents; a reward, an end or an info that is none of them is everybody's."""
 
     def __init__(self, env: Environment, agents: Iterable[str] | None = None) -> None:
         super().__init__(env, agent_keys(env), agents, lambda kind, key: _space(env, kind, key))
@@ -186,13 +183,10 @@ class TupleTeam(NamedTeam):
         if not isinstance(self.env.action_space, spaces.Tuple):
             together = np.asarray(together, self.env.action_space.dtype)
         observations, reward, *ends, info = self.env.step(together)
-        over, cut = (np.asarray(flags, np.bool_) for flags in ends)
+        over, cut = (np.broadcast_to(np.asarray(flags, np.bool_), len(self.names)) for flags in ends)
         rewards = map(float, reward if np.ndim(reward) else [reward] * len(self.names))
-        terminated: Any = False  # of all
-        truncated: Any = False
-        if (over | cut).all():
-            each = (np.broadcast_to(flags, len(self.names)).tolist() for flags in (over, cut))
-            terminated, truncated = (dict(enumerate(flags)) for flags in each)
+        is_end = (over | cut).all()  # of all
+        terminated, truncated = (dict(enumerate((flags & is_end).tolist())) for flags in (over, cut))
         return dict(enumerate(observations)), dict(enumerate(rewards)), terminated, truncated, info
 
 

@@ -153,17 +153,13 @@ class Synchronisation:
         }
         allowed = self._allowed(proposed, now, present)
         problems, happened = tuple(self._disagreements(proposed, allowed)), list[str]()
-        while events := self._round(proposed, allowed, happened):
+        agreed = {event for event in self.knowers if all(event in proposed[agent] for agent in self.parties[event])}
+        while events := one_for_each((e for e in allowed if e in agreed and e not in happened), self.knowers):
             for event in events:
                 now.update({agent: machines[agent].transitions[now[agent], event] for agent in self.knowers[event]})
             happened += events
             allowed = self._allowed(proposed, now, present)
         return StepEvents(possible, tuple(happened), problems, named, now)
-
-    def _round(self, proposed: Mapping[str, Names], allowed: Iterable[str], past: Collection[str]) -> list[str]:
-        """List what happens in a round: in the order of the machine, at most one event for each agent."""
-        agreed = (event for event in allowed if all(event in proposed[agent] for agent in self.parties[event]))
-        return one_for_each((event for event in agreed if event not in past), self.knowers)
 
     def _disagreements(self, proposed: Mapping[str, Names], allowed: Iterable[str]) -> Iterator[str]:
         """Say which possible events some of those that control them propose, and who of these does not."""

@@ -318,24 +318,20 @@ class CopiesEnv(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
                 "reset_mask: all copies are reset at once, and each begins again by itself when it has ended"
             )
         super().reset(seed=seed if isinstance(seed, int) else None)
-        self._give_seeds(seed)
-        self._is_seeded = True
-        return self._begin_all()
-
-    def _give_seeds(self, seed: int | Sequence[int | None] | None) -> None:
-        """Give seeds to copies that are told theirs, and to those that have none yet; number their next episodes."""
         is_one = seed is not None and (isinstance(seed, str) or not isinstance(seed, Sequence | np.ndarray))
         given: Any = range(first := check_seed(seed), first + self.num_envs) if is_one else seed
         told = [None] * self.num_envs if given is None else list(given)
         if len(told) != self.num_envs:
             raise SettingsError(f"there must be a seed for each of {self.num_envs:,} copies, got {len(told):,}")
         self._numbers += np.uint64(1)
-        if not self._is_seeded:
+        if not self._is_seeded:  # copies that are not told theirs have some, too
             self._seeds[:] = self.np_random.integers(SEEDS, size=self.num_envs, dtype=np.uint64)
             self._numbers[:] = 0
         for copy, number in enumerate(told):
             if number is not None:
                 self._seeds[copy], self._numbers[copy] = check_seed(number) & MASK, 0
+        self._is_seeded = True
+        return self._begin_all()
 
     def _begin_all(self) -> tuple[Observation, Info]:
         """Begin an episode of every copy."""

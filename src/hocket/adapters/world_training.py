@@ -8,7 +8,7 @@ learners train in the team's world.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict
 from itertools import count
@@ -150,14 +150,19 @@ class TrainedTeam:
 
     def train(self, begin: int, steps: int) -> None:
         """Train; an episode that a test has broken off in the team's world is begun anew."""
-        if self.world is not None and self.world.is_broken_off:
+        if self.world is not None and self.world.env.episodes != self.world.begun:  # others have reset it since
             self.learner.restart(begin)
         for t in range(begin, begin + steps):
             self.learner.train(t)
 
     def arrays(self, index: int) -> Arrays:
-        """Lay out what was learnt, and what was seen."""
-        return arrays_of(self.learner, self.seen)
+        """Lay out what was learnt, and what was seen, by the index of the agent, as in a policy."""
+        arrays: dict[str, Any] = {}
+        for place, keys in enumerate(self.seen):  # a line of text each
+            arrays[f"seen.{place}"] = np.frombuffer("\n".join(map(key_text, keys)).encode(), np.uint8)
+        for place, learnt in enumerate(self.learner.learnt()):
+            arrays |= {f"{name}.{place}": array for name, array in learnt.items()}
+        return arrays
 
 
 class LoneAgents(TrainedTeam):
@@ -343,18 +348,13 @@ class _Episodes(NumberedTeam):
 
     def __init__(self, env: WrappedTeam, seed: int) -> None:
         super().__init__(env)
-        self._seed, self._number, self._begun = seed, -1, -1
-
-    @property
-    def is_broken_off(self) -> bool:
-        """Whether others have reset the environment since this episode began."""
-        return self.env.episodes != self._begun
+        self._seed, self._number, self.begun = seed, -1, -1
 
     def reset(self, t: int) -> Any:  # noqa: ANN401 (of one, or of each)
         """Begin the next episode; each has a seed of its own."""
         self._number += 1
         self.env.reset(seed=seed_others(self.env, world_seed(self._seed, len(self.names) + 1, self._number)))
-        self._begun = self.env.episodes
+        self.begun = self.env.episodes
         return self._now()
 
     def _now(self) -> Any:  # noqa: ANN401
@@ -429,13 +429,3 @@ class WrappedAsOne(_Episodes):
                 v_next = self.team.number[after]
                 experiences.append(Experience(other, s_next, v_next, paid, is_lost or v_next in self.final))
         return experiences, is_over
-
-
-def arrays_of(learner: PlainLearner, seen: Sequence[Iterable[Hashable]]) -> Arrays:
-    """Name observations and learnt values by the index of the agent, as in a policy."""
-    arrays: dict[str, Any] = {}
-    for place, keys in enumerate(seen):  # a line of text each
-        arrays[f"seen.{place}"] = np.frombuffer("\n".join(map(key_text, keys)).encode(), np.uint8)
-    for place, learnt in enumerate(learner.learnt()):
-        arrays |= {f"{name}.{place}": array for name, array in learnt.items()}
-    return arrays

@@ -50,7 +50,7 @@ class RunOptions:
         from tempfile import TemporaryDirectory
 
         from hocket.cli.results import print_results, results_as_json
-        from hocket.study.preflight import warnings
+        from hocket.study.study import warnings
 
         if self.trackers and self.out is None:
             raise SettingsError(f"logs for {', '.join(self.trackers)} need a folder to write to: --out FOLDER")

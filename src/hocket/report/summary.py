@@ -25,9 +25,9 @@ from hocket.learn.policies import Run
 from hocket.learn.settings import SettingValue
 from hocket.report.performance import LAST_TESTS, NEAR, Curve, FinalPerformance, curve_of, final_of, gather_tests
 from hocket.statistics import Comparison, compare, trailing_mean
-from hocket.study.published import Level, Published, published_from
 from hocket.study.records import KINDS, Record, Replay, TestSummary, differences, group_label, task_titles
 from hocket.study.store import Results, as_results
+from hocket.study.study import Level, Published, published_from
 from hocket.study.testing import stall_of
 from hocket.task.task import Task
 from hocket.task.teamwork.check import Stall

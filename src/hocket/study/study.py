@@ -6,22 +6,25 @@ study that was killed goes on where it was, and one that has grown runs only wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from itertools import product
+from math import prod
 from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Any, cast
 
 import numpy as np
 
-from hocket.documents import Document, as_table, as_text, as_texts, check_keys
+from hocket.documents import Document, as_number, as_table, as_text, as_texts, check_keys
 from hocket.errors import FormatError, HocketError, SettingsError, known_names, shown
 from hocket.files import MEGABYTE, exists, read_text
 from hocket.lazy import explain_kinds
 from hocket.learn.batches import Batch
 from hocket.learn.catalogue import find_learner, named_settings, require_setting
+from hocket.learn.learner import PolicyInput
+from hocket.learn.reviews import MOST_AGENTS, MOST_MOVES, count_moves, is_reviewed
 from hocket.learn.settings import DEFAULT_LEARNER, SettingValue, declared, rename_settings
 from hocket.learn.survey import survey
 from hocket.learn.training import (
@@ -35,15 +38,19 @@ from hocket.learn.training import (
 )
 from hocket.learn.world import WorldModel, as_world
 from hocket.machine.formats import toml
-from hocket.study.published import Published, published_from
 from hocket.study.records import KINDS, Record, TestEpisodes, run_keys
 from hocket.task.catalogue import as_task, load_task
+from hocket.task.memory import memory_of, options_of
+from hocket.task.tables import compile_task
 from hocket.task.task import Task
+from hocket.task.verdict import Verdict, check_task
 
 LIMIT = MEGABYTE  # of a study's file
 MOST_JOBS = 100_000
 KEYS = ("name", "tasks", "learners", "seeds", "steps", "settings", "world")
+LEVEL_KEYS = ("task", "learner", "final", "reached", "success")
 SURVEY = "survey"
+MOST_NAMED = 5  # agents in a warning
 
 Parts = tuple[tuple[Task, ...], tuple[str, ...], tuple[int, ...], Mapping[str, tuple[SettingValue, ...]]]  # of a study
 
@@ -144,13 +151,11 @@ def _several(values: object, kind: UnionType | type) -> Iterable[Any]:
 
 def _check_sweeps(sweeps: Mapping[str, tuple[SettingValue, ...]], learners: Sequence[str]) -> None:
     """Refuse settings that no learner has, and more combinations of them than a study may have."""
-    count = 1
     for name, values in sweeps.items():
         require_setting(name, learners)
         if not values:
             raise SettingsError(f"{name} needs at least one value")
-        count *= len(values)
-    if count > MOST_JOBS:
+    if (count := prod(map(len, sweeps.values()))) > MOST_JOBS:
         raise SettingsError(f"a study has at most {MOST_JOBS:,} combinations of settings, got {count:,}")
 
 
@@ -218,3 +223,122 @@ def _part_from(table: Document, folder: Path) -> Study:
         settings = table["settings"]
         given["settings"] = settings if isinstance(settings, str) else as_table(settings, "settings")
     return Study(**given)  # type: ignore[arg-type]
+
+
+# What others have published of the experiments, to be shown beside what is measured here.
+
+
+@dataclass(frozen=True)
+class Level:
+    """How good a learner is in the end, and how soon; of softmax tests, a failed one counting as its most steps."""
+
+    final: float  # steps: the mean over the last ten tests of the median over runs
+    reached: int | None  # training steps when that median, a trailing mean of ten, is first within a tenth of it
+    success: float  # share of the last fifty tests of all runs
+
+
+@dataclass(frozen=True)
+class Published:
+    """Published levels, by the names of task and learner."""
+
+    source: str  # who published them, and where
+    levels: Mapping[tuple[str, str], Level]
+    notes: tuple[str, ...] = ()  # where, and why, what is measured here differs
+
+    def document(self) -> dict[str, object]:
+        """Lay it out as in a study's file."""
+        rows = [{"task": task, "learner": learner, **asdict(level)} for (task, learner), level in self.levels.items()]
+        known = [{key: value for key, value in row.items() if value is not None} for row in rows]
+        return {"source": self.source, "notes": list(self.notes), "levels": known}
+
+
+def published_from(value: object) -> Published:
+    """Read published levels from a study's file, or from what a folder says of a study."""
+    table = as_table(value, "published")
+    check_keys(table, ("source", "notes", "levels"), "published.")
+    rows = table.get("levels")
+    if not isinstance(rows, list) or not rows:
+        raise FormatError("must be tables: [[published.levels]]", where="published.levels")
+    places = [f"published.levels[{number}]" for number in range(1, len(rows) + 1)]
+    levels = dict(_level_from(as_table(row, place), place) for row, place in zip(rows, places, strict=True))
+    notes = as_texts(table["notes"], "published.notes") if "notes" in table else ()
+    return Published(as_text(table.get("source"), "published.source"), levels, tuple(notes))
+
+
+def _level_from(row: Document, where: str) -> tuple[tuple[str, str], Level]:
+    check_keys(row, LEVEL_KEYS, f"{where}.")
+    names = (as_text(row.get("task"), f"{where}.task"), as_text(row.get("learner"), f"{where}.learner"))
+    final, success = (as_number(row.get(key), f"{where}.{key}") for key in ("final", "success"))
+    reached = row.get("reached")
+    if final <= 0:
+        raise FormatError(f"must be a number of steps above 0, got {final:g}", where=f"{where}.final")
+    if not 0 <= success <= 1:
+        raise FormatError(f"must be a share between 0 and 1, got {success:g}", where=f"{where}.success")
+    if reached is not None and (type(reached) is not int or reached < 0):
+        raise FormatError("must be a number of training steps", where=f"{where}.reached")
+    return names, Level(final, reached, success)
+
+
+# What would make a study pointless, said before it starts.
+
+
+def warnings(study: Study) -> tuple[str, ...]:
+    """Say why runs of a study may have nothing to learn or to show, one sentence each."""
+    groups = study.groups()
+    said: dict[str, None] = {}
+    for task in {group.task.digest: group.task for group in groups}.values():
+        try:
+            verdict = check_task(task)
+        except HocketError:
+            continue  # whoever compiles the task will say what is wrong
+        said |= dict.fromkeys(f"{task.name}: {problem}" for problem in (*verdict.problems, *verdict.idle))
+        said |= dict.fromkeys(_derived(task, {find_learner(group.learner).policy_input for group in groups}))
+        for group in groups:
+            if group.task == task:
+                said |= dict.fromkeys((*_too_short(group, verdict), *_too_large(group)))
+    return tuple(said)
+
+
+def _too_short(group: JobGroup, verdict: Verdict) -> Iterator[str]:
+    """Compare steps with how many an episode and a test need."""
+    fewest, settings, is_trained = verdict.steps_lower_bound, group.settings, group.steps > 0
+    if is_trained and group.steps < fewest and not find_learner(group.learner).is_reference:
+        yield f"{group.label}: {group.steps:,} steps of training complete no episode, as each takes {fewest:,} or more."
+    if settings.max_episode_steps < fewest:
+        most = f"an episode ends after {settings.max_episode_steps:,} steps"
+        yield f"{group.label}: {most}, and to complete the task takes {fewest:,} or more."
+    if is_trained and group.steps < settings.test_every:
+        first = f"the first test, which comes after {settings.test_every:,}"
+        yield f"{group.label}: {group.steps:,} steps of training end before {first}."
+
+
+def _too_large(group: JobGroup) -> Iterator[str]:
+    """Say that a team is not reviewed though its setting asks for it."""
+    agents = len(group.task.agents)
+    if agents > 1 and getattr(group.settings, "team_review", "off") != "off" and group.task.decomposition.ok:
+        tables = compile_task(group.task)
+        if not is_reviewed(tables):
+            yield (
+                f"{group.label}: how ready teammates are is not counted (team_review) but a constant probability: "
+                f"counting takes up to {MOST_AGENTS} agents and {MOST_MOVES:,} moves, got {agents:,} agents and "
+                f"{count_moves(tables):,} moves."
+            )
+
+
+def _derived(task: Task, looks: set[PolicyInput]) -> Iterator[str]:
+    """Say which memory and options the agents of the baselines have, if the task does not define them."""
+    for what, takes, derived, verb, it in (
+        ("memory", {PolicyInput.MEMORY, PolicyInput.OPTION}, memory_of, "is", "it"),
+        ("options", {PolicyInput.OPTION}, options_of, "are", "them"),
+    ):
+        each = derived(task) if takes & looks else {}
+        told = {name: given for name, given in each.items() if given and not getattr(task.agents[name], what)}
+        if told:
+            why = "derived from their machines, as the task does not define"
+            yield f"{task.name}: the {what} of agents ({_listed(told)}) {verb} {why} {it}."
+
+
+def _listed(told: Mapping[str, Sequence[object]]) -> str:
+    """List what some agents have, with no more of them than one reads."""
+    said = [f"{name}: {', '.join(map(str, what))}" for name, what in list(told.items())[:MOST_NAMED]]
+    return "; ".join(said + ["..."] * (len(told) > MOST_NAMED))

@@ -39,8 +39,8 @@ from hocket.report.figures.canvas import (
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, Curve
 from hocket.report.summary import RunGroup, Section, Summary, needs_log_x, spans
 from hocket.statistics import trailing_mean
-from hocket.study.published import Level
 from hocket.study.records import KINDS
+from hocket.study.study import Level
 
 LONG_BARS = 30  # times: learners whose times of learning differ by more have bars over a logarithmic axis
 MARKS = 6  # on a curve

@@ -16,7 +16,7 @@ from hocket.report.document import block, note
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR
 from hocket.report.summary import GroupComparison, RunGroup, Section
 from hocket.statistics import FEWEST_RUNS, Interval
-from hocket.study.published import Published
+from hocket.study.study import Published
 
 FEW_COMPARED = 10  # pairs that are seen at once
 FEW_AGENTS = 12  # up to which each has its number
