@@ -247,7 +247,7 @@ def _is_done(machines: Mapping[str, RewardMachine], infos: Mapping[str, Mapping[
 # Teams that have learnt in a wrapped world, by tables over what agents see.
 
 
-class NumberedTeam:
+class ActingTeam:
     """A team in a wrapped world, whose actions are numbered."""
 
     def __init__(self, env: WrappedTeam) -> None:
@@ -330,7 +330,7 @@ class TeamStates:
         self.final = frozenset(number for state, number in self.number.items() if is_final(state))
 
 
-class LearntTeam(NumberedTeam):
+class LearntTeam(ActingTeam):
     """A team that plays by tables over what each agent sees and the state of its machine.
 
     Where an agent has never been, it acts at random, as do agents that are not of the team.

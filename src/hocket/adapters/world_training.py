@@ -23,8 +23,8 @@ from hocket.adapters.convert import IndividualWorld, SeparateWorlds
 from hocket.adapters.events import IndividualStep, Proposed, RawStep
 from hocket.adapters.policies import (
     TEAMS,
+    ActingTeam,
     LearntTeam,
-    NumberedTeam,
     PlayedEpisode,
     TeamMemory,
     TeamStates,
@@ -343,7 +343,7 @@ class ViewSteps:
         return experiences, terminated or truncated
 
 
-class _Episodes(NumberedTeam):
+class _Episodes(ActingTeam):
     """Training episodes of a team in its world, in which tests are played, too."""
 
     def __init__(self, env: WrappedTeam, seed: int) -> None:
