@@ -11,8 +11,7 @@ from hypothesis import given
 import hocket as hk
 from hocket.graphs import can_reach, components, make_graph
 from hocket.machine import completion
-from hocket.machine.blocking import Blocked, Free, find_blocked
-from hocket.machine.completion import find_completion, find_leaving, leavable
+from hocket.machine.completion import Blocked, Free, find_blocked, find_completion, find_leaving, leavable
 from searches import search
 from strategies import completion_machines, rendezvous_parts, task_machines
 

@@ -140,7 +140,7 @@ def test_what_an_agent_remembers_is_found_without_a_look_at_the_events_of_others
 def test_a_search_of_joint_states_ends_where_there_are_too_many():
     parts = [hk.RewardMachine(initial="0", transitions={("0", f"a{i}"): "1"}, final={"1"}) for i in range(200)]
     team = hk.Composition({f"A{i}": part for i, part in enumerate(parts)})
-    states, _, _, target = _explore(parts, team.events, most=50)
+    states, (_, _, target) = _explore(parts, team.events, most=50)
     assert len(states) == 1 and len(target) == 200, "the neighbours of one state are too many already"
     assert team.reachable(50) is None
 

@@ -6,8 +6,7 @@ import pytest
 
 import hocket as hk
 from hocket.errors import FormatError
-from hocket.machine.formats.counting import MOST_COPIES, MOST_COUNTERS
-from hocket.machine.formats.schema import machine_from
+from hocket.machine.formats.schema import MOST_COPIES, MOST_COUNTERS, machine_from
 from hocket.task.files import task_from
 
 

@@ -6,21 +6,23 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket.errors import AssignmentError, MachineError, shown_count
+from hocket.graphs import Flags, Ints
 from hocket.lazy import explain_kinds
 from hocket.machine.names import Names, invert, make_distinct
-from hocket.machine.reward_machine import RewardMachine, require_machines
+from hocket.machine.reward_machine import RewardMachine, Rewards, require_machines
 
 SEPARATOR = "|"  # between the names of the parts of a composed state
 LONG = 1 << 62  # codes of joint states from which on they are of more than one word
 DIGIT = np.dtype("<u4")  # of such a code
+
+Edges = tuple[Ints, Ints, Ints]  # sources, labels and targets of transitions
 
 
 @explain_kinds
@@ -95,29 +97,23 @@ class Composition:
     @cached_property
     def names(self) -> Mapping[tuple[str, ...], str]:
         """The name in `machine()` of each reachable state."""
-        state_names = [tuple(part.states) for part in self._machines]
-        states, *_ = _explore(self._machines, self.events)
-        joint = (tuple(names[place] for names, place in zip(state_names, state, strict=True)) for state in states)
-        return dict(zip(joint, self.machine().states, strict=True))
+        joint = _joint_names(self._machines, _explore(self._machines, self.events)[0])
+        return dict(zip(joint, make_distinct([*map(SEPARATOR.join, joint)]), strict=True))
 
-    def reachable(self, most: int) -> tuple[NDArray[np.int32], RewardMachine] | None:
+    def reachable(self, most: int) -> tuple[Ints, RewardMachine] | None:
         """Tabulate the state of each part in each reachable joint state, breadth first: [states, parts]; also make the
         machine of these, which earns nothing but for completion. None where there are more than `most`.
         """
-        places, *edges = _explore(self._machines, self.events, most)
-        if max(edges[-1], default=0) >= len(places):
+        states, edges = _explore(self._machines, self.events, most)
+        if edges[2].max(initial=0) >= len(states):
             return None
-        states = np.array(places, np.int32)
 
         def name(state: int) -> str:
-            return SEPARATOR.join(
-                part.states.at(place) for part, place in zip(self._machines, states[state].tolist(), strict=True)
-            )
+            places = zip(self._machines, states[state].tolist(), strict=True)
+            return SEPARATOR.join(part.states.at(place) for part, place in places)
 
-        finals = [part.is_final[column] for part, column in zip(self._machines, states.T, strict=True)]
-        names, is_final = Names.lazily(len(states), name), np.logical_and.reduce(finals)
-        source, label, target = (np.array(column, np.int32) for column in edges)
-        return states, RewardMachine._from_arrays(names, self.events, 0, source, label, target, is_final)
+        is_final, names = _all_final(self._machines, states), Names.lazily(len(states), name)
+        return states, RewardMachine._from_arrays(names, self.events, 0, *edges, is_final)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Composition) and list(self.parts.items()) == list(other.parts.items())
@@ -148,34 +144,28 @@ def compose(*machines: RewardMachine) -> RewardMachine:
         raise MachineError("a composition needs at least one machine, got none")
     require_machines(*machines)
     events = Names(event for machine in machines for event in machine.events)
-    states, source, label, target = _explore(machines, events)
-    names = [tuple(machine.states) for machine in machines]
-    finals = [machine.is_final.tolist() for machine in machines]
-    joined = [
-        SEPARATOR.join([part_names[part] for part_names, part in zip(names, state, strict=True)]) for state in states
-    ]
-    is_final = [all(is_final_in[part] for is_final_in, part in zip(finals, state, strict=True)) for state in states]
-    reward = None
+    states, edges = _explore(machines, events)
+    joint, reward = _joint_names(machines, states), None
     if not all(machine.has_completion_rewards for machine in machines):
-        reward = np.array(_sum_rewards(machines, events, states, source, label), np.float64)
-        if not np.isfinite(reward).all():
-            raise MachineError("the rewards of these machines are too large to be added")
-    return RewardMachine._from_arrays(
-        Names(make_distinct(joined)),
-        events,
-        0,
-        np.array(source, np.int32),
-        np.array(label, np.int32),
-        np.array(target, np.int32),
-        np.array(is_final, np.bool_),
-        reward,
-    )
+        reward = _sum_rewards(machines, zip(edges[0].tolist(), edges[1].tolist(), strict=True), events, joint)
+    names = Names(make_distinct([*map(SEPARATOR.join, joint)]))
+    return RewardMachine._from_arrays(names, events, 0, *edges, _all_final(machines, states), reward)
 
 
-def _explore(
-    machines: Sequence[RewardMachine], events: Names, most: float = math.inf
-) -> tuple[list[tuple[int, ...]], list[int], list[int], list[int]]:
-    """List the reachable joint states, breadth first, and the transitions between them.
+def _joint_names(machines: Sequence[RewardMachine], states: Ints) -> list[tuple[str, ...]]:
+    """Name the state of each machine in joint states: [states, machines]."""
+    names = [machine.states.listed for machine in machines]
+    return [tuple([listed[place] for listed, place in zip(names, state, strict=True)]) for state in states.tolist()]
+
+
+def _all_final(machines: Sequence[RewardMachine], states: Ints) -> Flags:
+    """Flag the joint states in which all machines are final."""
+    finals = [machine.is_final[column] for machine, column in zip(machines, states.T, strict=True)]
+    return np.asarray(np.logical_and.reduce(finals))
+
+
+def _explore(machines: Sequence[RewardMachine], events: Names, most: float = math.inf) -> tuple[Ints, Edges]:
+    """List the reachable joint states, breadth first: [states, machines]; and the transitions between them, by columns.
 
     A joint state is coded as one integer with a digit for each machine, so that a move is the addition of a constant;
     where that is a long one, a digit has as many bits as its type, and all are read at once. The search ends where
@@ -187,9 +177,8 @@ def _explore(
     number = {code: 0}
     codes = [code]
     states: list[tuple[int, ...]] = []
-    source: list[int] = []
-    label: list[int] = []
-    target: list[int] = []
+    edges: tuple[list[int], list[int], list[int]] = [], [], []
+    source, label, target = edges
     for position, code in enumerate(codes):  # grows while it is read: the queue is the answer
         digits = _read_digits(code, place)
         states.append(digits)
@@ -209,7 +198,8 @@ def _explore(
                     target.append(index)
         if len(codes) > most:
             break
-    return states, source, label, target
+    columns = [np.array(column, np.int32) for column in edges]
+    return np.array(states, np.int32), (columns[0], columns[1], columns[2])
 
 
 def _digits(machines: Sequence[RewardMachine]) -> list[int]:
@@ -236,11 +226,10 @@ def _joint_moves(machines: Sequence[RewardMachine], events: Names, place: Sequen
     """For each machine and state: the events it is the first to have, with what they add to the code of a state."""
     shifts: list[dict[int, dict[int, int]]] = []  # of each machine: event -> state -> shift
     for machine, value in zip(machines, place, strict=False):
-        machine_shifts: dict[int, dict[int, int]] = {events.index(event): {} for event in machine.events}
-        shifts.append(machine_shifts)
         position = [events.index(event) for event in machine.events]
+        shifts.append({event: {} for event in position})
         for start, event, end in zip(*(part.tolist() for part in machine.graph[1:]), strict=True):
-            machine_shifts[position[event]][start] = (end - start) * value
+            shifts[-1][position[event]][start] = (end - start) * value
     owners = invert({place: machine.events for place, machine in enumerate(machines)}, events)
     moves: list[list[list[_Move]]] = [[[] for _ in machine.states] for machine in machines]
     for event, (first, *rest) in enumerate(owners.values()):
@@ -251,22 +240,19 @@ def _joint_moves(machines: Sequence[RewardMachine], events: Names, place: Sequen
 
 
 def _sum_rewards(
-    machines: Sequence[RewardMachine], events: Names, states: list[tuple[int, ...]], source: list[int], label: list[int]
-) -> list[float]:
+    machines: Sequence[RewardMachine], moves: Iterable[tuple[int, int]], events: Names, joint: Sequence[tuple[str, ...]]
+) -> Rewards:
     """Add up what the parts that move earn; as decimals, so that 0.1 and 0.2 make 0.3."""
-    names = tuple(events)
-    state_names = [tuple(machine.states) for machine in machines]
-    totals: dict[tuple[float, ...], float] = {}
-    sums = []
-    for start, event in zip(source, label, strict=True):
-        earned = tuple(
-            machine.rewards.get((part_states[part], names[event]), 0.0)
-            for machine, part_states, part in zip(machines, state_names, states[start], strict=True)
-        )
-        if earned not in totals:
-            totals[earned] = float(sum(Decimal(repr(reward)) for reward in earned))
-        sums.append(totals[earned])
-    return sums
+
+    @cache
+    def total(*earned: float) -> float:
+        return float(sum(Decimal(repr(reward)) for reward in earned))
+
+    rows = ((zip(machines, joint[start], strict=True), events.at(event)) for start, event in moves)
+    sums = [total(*(machine.rewards.get((part, event), 0.0) for machine, part in parts)) for parts, event in rows]
+    if not np.isfinite(sums).all():
+        raise MachineError("the rewards of these machines are too large to be added")
+    return np.array(sums, np.float64)
 
 
 # Independent parts.

@@ -23,10 +23,9 @@ from hocket.machine.counterexample import (
     listing,
     name_trace,
 )
-from hocket.machine.incentives import pay_for_progress
 from hocket.machine.names import IN_THIS_MACHINE, Known, Names, check_name
 from hocket.machine.reward_machine import RewardMachine, require_machines
-from hocket.machine.shared_rewards import Refutation, share_rewards
+from hocket.machine.shared_rewards import Refutation, pay_for_progress, share_rewards
 
 LARGEST_ENUMERATION = 5_000_000  # states
 

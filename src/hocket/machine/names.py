@@ -17,6 +17,7 @@ from hocket.graphs import Ints
 
 IN_THIS_MACHINE = " in this machine"
 Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 Listed = Iterable[str] | None  # names that are given; None: those that are used
 
 
@@ -195,6 +196,11 @@ def _numbered(names: Iterable[str], count: int) -> tuple[Mapping[str, int], Ints
     places = np.fromiter(map(number.__getitem__, names), np.int32, count)
     number.default_factory = None
     return number, places
+
+
+def as_pairs(rows: Mapping[str, Mapping[str, Value]]) -> dict[tuple[str, str], Value]:
+    """Turn state -> event -> value into (state, event) -> value."""
+    return {(state, event): value for state, row in rows.items() for event, value in row.items()}
 
 
 def as_table(transitions: Transitions) -> dict[tuple[str, str], str]:

@@ -21,6 +21,7 @@ from hocket.machine.names import (
     Names,
     TransitionColumns,
     Transitions,
+    as_pairs,
     as_table,
     check_name,
     in_order,
@@ -105,16 +106,23 @@ class RewardMachine:
 
     @classmethod
     def _from_rows(
-        cls, initial: str, rows: Mapping[str, Mapping[str, str]], final: Iterable[str], events: Listed, states: Listed
+        cls,
+        initial: str,
+        rows: Mapping[str, Mapping[str, str]],
+        final: Iterable[str],
+        events: Listed,
+        states: Listed,
+        rewards: Mapping[str, Mapping[str, float]] | None = None,
     ) -> RewardMachine:
-        """Build a task-completion machine from a table, state -> event -> state, as files have it.
+        """Build a machine from a table, state -> event -> state, as files have it; rewards likewise.
 
         Where a state has an empty row, the states are all that the table names, those with rows first.
         """
         moves = TransitionColumns.of_rows(rows)
         if states is None and not all(rows.values()):
             states = dict.fromkeys(chain(rows, moves.states))
-        return _checked(initial, moves, final, events, states, None)
+        reward = None if rewards is None else _rewards_of(as_pairs(rows), as_pairs(rewards))
+        return _checked(initial, moves, final, events, states, reward)
 
     @classmethod
     def _from_arrays(

@@ -21,7 +21,7 @@ A machine may call others, by an event or in a state, and may be made of parts (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hocket.documents import Document, as_lists, as_number, as_table, as_text, as_texts, check_keys
 from hocket.errors import FormatError, MachineError, located, shown
+from hocket.graphs import distances_from
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import enumerate_states
-from hocket.machine.formats.counting import MOST_TIMES, Counted, Counting
-from hocket.machine.names import TransitionColumns
+from hocket.machine.names import TransitionColumns, invert
 from hocket.machine.parts import PARTS, Labelled, rename_events, unfold
 from hocket.machine.reward_machine import RewardMachine
 
@@ -138,45 +138,30 @@ def machine_from(table: Document, at: str = "", files: Files | None = None) -> R
     rows = _rows(table["transitions"], f"{at}transitions")
     lists = {key: as_texts(table[key], f"{at}{key}") for key in ("final", "events", "states") if key in table}
     types = set(map(type, chain.from_iterable(row.values() for row in rows.values())))
-    if "rewards" not in table and types <= {str}:  # as in most files, large ones above all
-        named, initial = cast(Mapping[str, Mapping[str, str]], rows), _initial(table, lists.get("states", ()), at)
-        with located(at, kind=MachineError):
-            return RewardMachine._from_rows(initial, named, lists["final"], lists.get("events"), lists.get("states"))
-    moves = {
-        (state, event): _target(state, target, f"{at}transitions.{state}.{event}")
-        for state, row in rows.items()
-        for event, target in row.items()
-    }
-    if "states" not in lists and not all(rows.values()):
-        lists["states"] = _states(rows, moves)
-    initial = _initial(table, lists.get("states", ()), at)
-    rewards = (
-        None
-        if "rewards" not in table
-        else {
-            (state, event): as_number(reward, f"{at}rewards.{state}.{event}")
-            for state, row in _rows(table["rewards"], f"{at}rewards").items()
-            for event, reward in row.items()
+    moves = cast(CountedRows, rows)  # in most files, large ones above all, there are nothing but names
+    if "rewards" in table or not types <= {str}:
+        moves = {
+            state: {event: _target(state, end, f"{at}transitions.{state}.{event}") for event, end in row.items()}
+            for state, row in rows.items()
         }
-    )
-    transitions = {key: target for key, target in moves.items() if isinstance(target, str)}
-    if len(transitions) < len(moves):
-        states = tuple(dict.fromkeys([*_states(rows, moves), *lists.get("states", ()), initial]))
+    initial, rewards = _initial(table, lists.get("states", ()), at), None
+    if "rewards" in table:
+        rewards = {
+            state: {event: as_number(reward, f"{at}rewards.{state}.{event}") for event, reward in row.items()}
+            for state, row in _rows(table["rewards"], f"{at}rewards").items()
+        }
+    final = lists.get("final", ())
+    if not types <= {str}:
+        ends = (end for row in moves.values() for target in row.values() for end in _ends(target))
+        states = tuple(dict.fromkeys([*moves, *ends, *lists.get("states", ()), initial]))
+        lists.setdefault("events", tuple(dict.fromkeys(chain.from_iterable(moves.values()))))
         counting = Counting(initial, moves, states, f"{at}transitions")
-        transitions, lists["states"] = counting.transitions, tuple(counting.copies_of(states))
-        unknown = [state for state in lists.get("final", ()) if state not in states]  # the machine will say so
-        lists["final"] = (*counting.copies_of(lists.get("final", ())), *unknown)
-        lists.setdefault("events", tuple(dict.fromkeys(event for _, event in moves)))
-        rewards = None if rewards is None else counting.spread(rewards)
+        unknown = [state for state in final if state not in states]  # the machine will say so
+        lists["states"], final = tuple(counting.copies_of(states)), (*counting.copies_of(final), *unknown)
+        moves, rewards = counting.transitions, None if rewards is None else counting.spread(rewards)
+    named = cast(Mapping[str, Mapping[str, str]], moves)
     with located(at, kind=MachineError):
-        return RewardMachine(
-            initial=initial,
-            transitions=transitions,
-            final=lists.get("final", ()),
-            events=lists.get("events"),
-            rewards=rewards,
-            states=lists.get("states"),
-        )
+        return RewardMachine._from_rows(initial, named, final, lists.get("events"), lists.get("states"), rewards)
 
 
 def _made_of_parts(table: Document, at: str, files: Files) -> RewardMachine:
@@ -269,18 +254,10 @@ def _target(state: str, value: object, where: str) -> str | Counted:
             raise FormatError("is missing; a transition that counts has 'to' and 'times'", where=f"{where}.{key}")
     times = value["times"]
     if type(times) is not int or not 1 <= times <= MOST_TIMES:
-        raise FormatError(
-            f"must be a whole number from 1 to {MOST_TIMES:,}, got {shown(times)}", where=f"{where}.times"
-        )
-    return Counted(
-        as_text(value["to"], f"{where}.to"), times, as_text(value.get("otherwise", state), f"{where}.otherwise")
-    )
-
-
-def _states(rows: Iterable[str], moves: Mapping[tuple[str, str], str | Counted]) -> tuple[str, ...]:
-    """List the states that transitions name."""
-    ends = [(end,) if isinstance(end, str) else (end.otherwise, end.to) for end in moves.values()]
-    return tuple(dict.fromkeys([*rows, *(state for targets in ends for state in targets)]))
+        rule = f"must be a whole number from 1 to {MOST_TIMES:,}, got {shown(times)}"
+        raise FormatError(rule, where=f"{where}.times")
+    to, otherwise = as_text(value["to"], f"{where}.to"), as_text(value.get("otherwise", state), f"{where}.otherwise")
+    return Counted(to, times, otherwise)
 
 
 def design_to(design: Design) -> Document:
@@ -321,3 +298,113 @@ def _initial(table: Document, states: tuple[str, ...], at: str) -> str:
     for state in (*as_table(table["transitions"], f"{at}transitions"), *states):
         return state
     raise FormatError("is missing, and there is no first state to use instead", where=f"{at}initial")
+
+
+# Transitions that count: an event that has to happen k times in a state before it leads on.
+#
+#     shelf = { load = { to = "full", times = 3, otherwise = "road" } }
+#
+# The first two times `load` leads from the shelf to the road, the third time to full. A machine that counts is written
+# out with copies of its states, one for each count that still matters there.
+
+MOST_TIMES = 1_000
+MOST_COUNTERS = 16  # transitions that count, in one machine
+MOST_COPIES = 10_000  # states that counting may add to a machine
+
+Counts = tuple[int, ...]  # how often each counting transition was taken since it last led on
+Copy = tuple[str, Counts]
+CountedRows = Mapping[str, Mapping[str, "str | Counted"]]
+
+
+class Counted(NamedTuple):
+    """A transition that leads to `to` every `times`-th time, and to `otherwise` before."""
+
+    to: str
+    times: int
+    otherwise: str
+
+
+def _ends(target: str | Counted) -> tuple[str, ...]:
+    return (target,) if isinstance(target, str) else (target.otherwise, target.to)
+
+
+class Counting:
+    """A machine whose transitions may count."""
+
+    def __init__(self, initial: str, rows: CountedRows, states: Sequence[str], at: str) -> None:
+        self.rows, self.states = rows, states
+        self.at = at  # where in a file the transitions stand
+        moves = [(state, event, target) for state, row in rows.items() for event, target in row.items()]
+        self.counters = {(state, event): end for state, event, end in moves if isinstance(end, Counted)}
+        if len(self.counters) > MOST_COUNTERS:
+            rule = f"at most {MOST_COUNTERS} transitions of a machine may count, got {len(self.counters):,}"
+            raise FormatError(rule, where=at)
+        self.place = {key: place for place, key in enumerate(self.counters)}
+        events = [event for _, event in self.counters]
+        self.labels = [event if events.count(event) == 1 else f"{event} in {state}" for state, event in self.counters]
+        sources = invert({(state, event): _ends(target) for state, event, target in moves}, states)
+        # Of each counter: the states from which it can still be reached, so that it matters there.
+        self.matters = [distances_from([to], lambda end: (key[0] for key in sources[end])) for to, _ in self.counters]
+        self.copies = self._copies(initial)
+
+    @property
+    def transitions(self) -> dict[str, dict[str, str]]:
+        """The transitions between copies, in the order of the states and events."""
+        return {self.name(copy): {event: self.name(end) for event, end, _ in self.follow(copy)} for copy in self.copies}
+
+    def copies_of(self, states: Iterable[str]) -> list[str]:
+        """List the names of all copies of some states."""
+        wanted = {*states}
+        return [self.name(copy) for copy in self.copies if copy[0] in wanted]
+
+    def spread(self, rewards: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+        """Give the copies of a transition its reward; one that counts has it when it leads on."""
+        spread = {}
+        for copy in self.copies:
+            row = rewards.get(copy[0], {})
+            leading = (event for event, _, leads_on in self.follow(copy) if leads_on)
+            spread[self.name(copy)] = {event: row[event] for event in leading if event in row}
+        return spread
+
+    def _copies(self, initial: str) -> list[Copy]:
+        """List the states with all counts that some trace leads to, in the order of the states; each at least once."""
+        none: Counts = (0,) * len(self.counters)
+        reached = self._reach([(initial, none)])
+        seen = {state for state, _ in reached}
+        reached = self._reach([*reached, *((state, none) for state in self.states if state not in seen)])
+        rank = {state: number for number, state in enumerate(self.states)}
+        copies = sorted(reached, key=lambda copy: (rank[copy[0]], copy[1]))
+        if len(set(map(self.name, copies))) < len(copies):
+            raise FormatError("a copy of a state would have the name of another state", where=self.at)
+        return copies
+
+    def _reach(self, roots: list[Copy]) -> Iterable[Copy]:
+        room = iter(range(len(self.states) + MOST_COPIES))
+
+        def ends(copy: Copy) -> Iterable[Copy]:
+            if next(room, None) is None:
+                rule = f"counting would add more than {MOST_COPIES:,} states to the machine"
+                raise FormatError(f"{rule}: count less, or fewer things at a time", where=self.at)
+            return (end for _, end, _ in self.follow(copy))
+
+        return distances_from(roots, ends)
+
+    def follow(self, copy: Copy) -> Iterable[tuple[str, Copy, bool]]:
+        """List where events lead from a copy of a state, and whether they do not only count."""
+        state, counts = copy
+        for event, target in self.rows.get(state, {}).items():
+            if isinstance(target, str):
+                end, after, leads_on = target, counts, True
+            else:
+                place = self.place[state, event]
+                leads_on = counts[place] + 1 == target.times
+                end = target.to if leads_on else target.otherwise
+                after = (*counts[:place], 0 if leads_on else counts[place] + 1, *counts[place + 1 :])
+            kept = (count if end in states else 0 for count, states in zip(after, self.matters, strict=True))
+            yield event, (end, tuple(kept)), leads_on
+
+    def name(self, copy: Copy) -> str:
+        """Name a copy after its state and what has been counted, as in "road, load 2 of 3"."""
+        state, counts = copy
+        rows = zip(self.labels, counts, self.counters.values(), strict=True)
+        return ", ".join((state, *(f"{label} {count} of {counter.times}" for label, count, counter in rows if count)))

@@ -7,9 +7,8 @@ from typing import Literal, TypedDict, TypeVar, Unpack, overload
 
 from hocket.errors import FormulaError, known_names
 from hocket.machine.composition import Composition
-from hocket.machine.formulas.build import Reading, read_conjuncts
+from hocket.machine.formulas.build import Reading, Translator, read_conjuncts
 from hocket.machine.formulas.ltlf import parse_declare, parse_ltlf
-from hocket.machine.formulas.meaning import Translator
 from hocket.machine.formulas.regex import Regex
 from hocket.machine.formulas.syntax import FUTURE, MOST_SECONDS, MOST_STATES, PAST, Formulas, Limits
 from hocket.machine.names import Listed, in_order

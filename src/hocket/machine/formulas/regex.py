@@ -17,7 +17,7 @@ from typing import NamedTuple
 from hocket.errors import FormulaError
 from hocket.graphs import distances_from
 from hocket.machine.formulas.automaton import Automaton, explore, product
-from hocket.machine.formulas.meaning import Conjunct
+from hocket.machine.formulas.build import Conjunct
 from hocket.machine.formulas.syntax import RULES, Formulas, Limits, Op, Token, tokens_of, unquoted
 
 TOKEN = re.compile(
