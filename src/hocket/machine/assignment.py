@@ -14,8 +14,8 @@ equations of each event are solved for the agents that know it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 from typing import NamedTuple
 
 import numpy as np
@@ -24,12 +24,12 @@ from hocket.errors import AssignmentError, InfeasibleError
 from hocket.graphs import SMALL, Flags, Ints, flags_at
 from hocket.hitting_set import Effort, as_set, elements_of, find_cheapest, take_what_fits
 from hocket.machine.algebra import Projection, reachable_part
-from hocket.machine.composition import Composition, Parts, Team, independent_parts, shares
+from hocket.machine.composition import Composition, Team, independent_parts, shares
 from hocket.machine.counterexample import confuse, find_unshared_pairs
 from hocket.machine.decomposition import Control, Knows, check_control, check_knows, enumerate_states
 from hocket.machine.names import Known, Names, check_name
 from hocket.machine.reward_machine import RewardMachine
-from hocket.machine.shared_rewards import Decimals, Refutation, refute
+from hocket.machine.shared_rewards import Decimals, Refutation, share_event
 
 Costs = Mapping[tuple[str, str], float]  # (agent, event) -> the cost of the event in the agent's local event set
 Pairs = Iterable[tuple[str, str]]  # (agent, event)
@@ -59,9 +59,6 @@ class Assignment(dict[str, Names]):
         return {"add": added, "cost": self.cost, "exact": self.exact, "bound": self.bound}
 
 
-Solve = Callable[..., Assignment]  # a part
-
-
 def repair(
     machine: RewardMachine | Composition,  # of the team
     knows: Knows,  # agent -> its local event set
@@ -86,7 +83,7 @@ def repair(
     {'A1': {'b'}}
     """
     known = check_knows(machine, knows)
-    solution = _solve(repair, machine, known, check_control(machine, known, control), cost, forbidden, effort)
+    solution = _solve(machine, known, check_control(machine, known, control), cost, forbidden, effort)
     missing = {agent: names for agent, names in solution.items() if names}
     return Assignment(missing, solution.cost, solution.exact, solution.bound)
 
@@ -109,45 +106,38 @@ def cheapest_assignment(
     if not nobody:
         raise AssignmentError("an assignment needs at least one agent, got none")
     controllers = check_control(machine, nobody, control)
-    return _solve(cheapest_assignment, machine, nobody, controllers, cost, forbidden, effort)
+    return _solve(machine, nobody, controllers, cost, forbidden, effort)
 
 
 def _solve(
-    solve: Solve, machine: Team, known: Known, control: Known, cost: Costs | None, forbidden: Pairs, effort: int
+    machine: Team, known: Known, control: Known, cost: Costs | None, forbidden: Pairs, effort: int
 ) -> Assignment:
-    """Find the cheapest events that are missing in some local event sets: of all parts together, or of each."""
-    if (parts := independent_parts(machine)) is not None:
-        return _by_parts(parts, known, control, cost, forbidden, partial(solve, effort=effort // len(parts)))
-    return _AssignmentSearch(enumerate_states(machine), known, control, cost, forbidden).run(known, effort)
+    """Find the cheapest events that are missing in some local event sets.
 
-
-def _by_parts(
-    parts: Parts, known: Known, control: Known, cost: Costs | None, forbidden: Pairs, solve: Solve
-) -> Assignment:
-    """Solve independent parts one by one: pairs of different parts have nothing to do with each other.
-
-    Where all pairs cost the same, it is enough to look at the agents that control or know something of a part: what any
-    other agent would learn, one of them can learn instead.
+    Independent parts are solved one by one: pairs of different parts have nothing to do with each other. Where all
+    pairs cost the same, it is enough to look at the agents that control or know something of a part: what any other
+    agent would learn, one of them can learn instead.
     """
+    parts = independent_parts(machine)
+    if parts is None:
+        return _AssignmentSearch(enumerate_states(machine), known, control, cost, forbidden).run(known, effort)
     owner = {event: name for name, part in parts.items() for event in part.events}
     special: dict[str, dict[tuple[str, str], float]] = {}
     for (agent, event), value in [*(cost or {}).items(), *((pair, math.inf) for pair in forbidden)]:
         special.setdefault(owner.get(event, next(iter(parts))), {})[agent, event] = value
     added: dict[str, list[str]] = {agent: [] for agent in known}
-    spent, exact, bounds = [0.0], True, [0.0]
+    solutions = []
     for name, share in shares(parts, known).items():
         controlled = {event: control[event] for event in parts[name].events if event in control}
         inside = {*share}.union(*controlled.values())
         team = [agent for agent in known if agent in inside or name in special] or list(known)[:1]
-        prices = {pair: value for pair, value in special.get(name, {}).items() if not math.isinf(value)}
-        barred = [pair for pair, value in special.get(name, {}).items() if math.isinf(value)]
-        solved = solve(parts[name], {agent: share.get(agent, ()) for agent in team}, controlled, prices, barred)
-        for agent, events in solved.items():
+        known_there = {agent: share.get(agent, Names()) for agent in team}
+        costs = special.get(name, {})  # what is forbidden costs infinitely much
+        solutions.append(_solve(parts[name], known_there, controlled, costs, (), effort // len(parts)))
+        for agent, events in solutions[-1].items():
             added[agent] += events
-        spent.append(solved.cost)
-        bounds.append(solved.bound)
-        exact = exact and solved.exact
-    return Assignment(added, math.fsum(spent), exact, math.fsum(bounds))
+    spent, bound = math.fsum(each.cost for each in solutions), math.fsum(each.bound for each in solutions)
+    return Assignment(added, spent, all(each.exact for each in solutions), bound)
 
 
 class _AssignmentSearch:
@@ -361,7 +351,8 @@ class Failures:
                 edges = len(self.machine.by_event[event])
                 self.effort.left -= PROJECTION + PER_EQUATION * edges * len(key[1])
                 classes = [self._known_to(row).classes for row in sorted(key[1])]
-                self._refuted[key] = refute(self.machine, self._decimals, event, classes)
+                solved = share_event(self.machine, self._decimals, event, classes)
+                self._refuted[key] = solved if isinstance(solved, Refutation) else None
             if (refutation := self._refuted[key]) is not None:
                 return refutation
         return None

@@ -137,11 +137,10 @@ class _Piece:
         """Number the tuples of all agents' local states: [ranks]."""
         codes, size = np.zeros(len(self.team.reach.order), np.int64), 1
         for agent, classes in self.ranked.items():
-            size *= len(self.machines[agent].states)
-            if size > LARGEST_CODE:
-                codes = np.unique(codes, return_inverse=True)[1].ravel()
-                size = len(codes) * len(self.machines[agent].states)
-            codes = codes * len(self.machines[agent].states) + classes
+            width = len(self.machines[agent].states)
+            if size * width > LARGEST_CODE:
+                codes, size = np.unique(codes, return_inverse=True)[1].ravel(), len(codes)
+            codes, size = codes * width + classes, size * width
         return codes
 
     def accepts(self, agent: str, event: str) -> Flags:
@@ -179,9 +178,9 @@ def _pieces(decomposition: Decomposition, chosen: Deciders, hearers: Known, clos
 
 def _enumerated(decomposition: Decomposition) -> _Piece:
     assert isinstance(decomposition.machine, RewardMachine)
-    team, machines = reachable_part(decomposition.machine), decomposition.machines
+    machines = decomposition.machines
     classes = {agent: machine.origin.classes for agent, machine in machines.items() if machine.origin is not None}
-    return _Piece(team, machines, classes)
+    return _Piece(reachable_part(decomposition.machine), machines, classes)
 
 
 def _composed(parts: Mapping[str, RewardMachine], most: int) -> _Piece | None:
@@ -227,9 +226,7 @@ def _guards(piece: _Piece, chosen: Deciders, hearers: Known) -> Iterator[Rule]:
         packed = np.packbits(blocks, axis=0, bitorder="little")  # [bytes, places]
         codes = np.ascontiguousarray(packed.T).view(np.dtype((np.void, len(packed)))).ravel()
         for first in sorted(np.unique(codes, return_index=True)[1].tolist()):
-            agents = Names(
-                agent for agent, blocking in zip(knowers, blocks[:, first].tolist(), strict=True) if blocking
-            )
+            agents = Names(agent for agent, is_one in zip(knowers, blocks[:, first].tolist(), strict=True) if is_one)
             what = piece.schedule(int(places[first]), event, chosen)
             yield Rule((event,), agents, DelayCounterexample(kind="silent guard", **what, agents=tuple(agents)))
 
@@ -271,10 +268,9 @@ def _gates(piece: _Piece, chosen: Deciders, hearers: Known, closed: Closed) -> I
             if not shut or agent not in piece.machines:
                 continue
             before = np.flatnonzero(piece.targets[:, column] >= 0)
-            ends = piece.targets[before, column]
-            classes = piece.ranked[agent]
-            for rank, now, then in zip(before.tolist(), classes[before].tolist(), classes[ends].tolist(), strict=True):
-                if closing := sorted(shut[then] - shut[now]):
+            classes, ends = piece.ranked[agent].tolist(), piece.targets[before, column].tolist()
+            for rank, end in zip(before.tolist(), ends, strict=True):
+                if closing := sorted(shut[classes[end]] - shut[classes[rank]]):
                     what = piece.schedule(rank, event, chosen) | {"agents": (agent,), "region": closing[0]}
                     yield Rule((event,), Names([agent]), DelayCounterexample(kind="gate", **what))
                     break
@@ -317,9 +313,9 @@ class DelayCheck:
     def lines(self) -> tuple[str, ...]:
         """The sentences of `explain`."""
         if self.counterexample is None:
-            if not any(self.hearers.values()):
-                return ("Delays: tolerant. Whoever knows an event decides on it, so nothing is heard late.",)
-            return ("Delays: tolerant. An event may be heard late by agents that know it and do not decide on it.",)
+            late = "An event may be heard late by agents that know it and do not decide on it."
+            at_once = "Whoever knows an event decides on it, so nothing is heard late."
+            return (f"Delays: tolerant. {late if any(self.hearers.values()) else at_once}",)
         said = ["Delays: not tolerant.", _describe(self.counterexample, self.sentences)]
         if self.critical:
             said.append(f"Delay-critical, each by itself: {_pairs(self.critical)}.")
@@ -368,9 +364,7 @@ def find_delays(
     knowers, chosen = invert(decomposition.knows, decomposition.machine.events), find_deciders(decomposition, deciders)
     hearers = {event: Names(a for a in agents if a not in chosen[event]) for event, agents in knowers.items()}
     told = MappingProxyType(chosen), MappingProxyType(hearers)
-    if not any(hearers.values()):
-        return DelayCheck(*told, None, sentences=sentences)
-    rules = find_rules(decomposition, chosen, hearers, closed)
+    rules = find_rules(decomposition, chosen, hearers, closed) if any(hearers.values()) else []
     broken = [rule for rule in rules if rule.clause(chosen)]
     if not broken:
         return DelayCheck(*told, None, sentences=sentences)
@@ -395,11 +389,8 @@ def find_deciders(decomposition: Decomposition, deciders: Control | None) -> dic
         for agent in control.get(event, ()):
             if agent not in given[event]:
                 raise AssignmentError(f"{agent} controls {event!r} and must be among its deciders")
-    chosen = {}
-    for event, agents in knowers.items():
-        among = given.get(event) or control.get(event) or agents
-        chosen[event] = Names(agent for agent in agents if agent in among)
-    return chosen
+    among = {event: given.get(event) or control.get(event) or agents for event, agents in knowers.items()}
+    return {event: Names(agent for agent in agents if agent in among[event]) for event, agents in knowers.items()}
 
 
 def _describe(example: DelayCounterexample, sentences: Mapping[str, str]) -> str:
@@ -426,8 +417,8 @@ def _describe(example: DelayCounterexample, sentences: Mapping[str, str]) -> str
     if example.is_trace:
         end = f"{others} may hear of them in either order, which lead to different local states"
     else:
-        end = f"{name_trace((*example.trace, example.event, str(example.other)))[4:]} is no trace of the team machine"
-        end = end.removeprefix("trace ")
+        both = name_trace((*example.trace, example.event, str(example.other)))
+        end = f"{both.removeprefix('the trace ')} is no trace of the team machine"
     return f"Counterexample (diamond): {begin}; {late}; {end}."
 
 

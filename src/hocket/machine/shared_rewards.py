@@ -67,36 +67,35 @@ def share_rewards(team: RewardMachine, projections: Views, control: Known) -> Am
     refutations: list[Refutation] = []
     for event, name in enumerate(team.events):
         groups = _groups(projections, event)
-        if not groups or len(edges := team.by_event[event]) == 0:
+        if not groups or len(team.by_event[event]) == 0:
             continue
         payees = payees_of(control, name, [agent for _, agents in groups for agent in agents])
         shares = [sum(agent in payees for agent in agents) for _, agents in groups]
-        columns = [view.classes[team.graph.source[edges]] for view, _ in groups]
-        solved = solve(columns, decimals.codes[edges], decimals.values, shares)
-        if isinstance(solved, list):
-            for (view, agents), (classes, group_amounts) in zip(groups, solved, strict=True):
-                at = np.searchsorted(view.enabling(event), classes) + int(np.searchsorted(view.label, event))
-                paid = [agent for agent in agents if agent in payees] or agents
-                parts = [split(amount, len(paid)) if len(paid) > 1 else [amount] for amount in group_amounts]
-                for agent, part in zip(paid, zip(*parts, strict=True), strict=True):
-                    amounts[agent][at] = part
-        else:
-            refutations.append(_refutation(event, edges, solved))
+        solved = share_event(team, decimals, event, [view.classes for view, _ in groups], shares)
+        if isinstance(solved, Refutation):
+            refutations.append(solved)
+            continue
+        for (view, agents), (classes, group_amounts) in zip(groups, solved, strict=True):
+            at = np.searchsorted(view.enabling(event), classes) + int(np.searchsorted(view.label, event))
+            paid = [agent for agent in agents if agent in payees] or agents
+            parts = [split(amount, len(paid)) if len(paid) > 1 else [amount] for amount in group_amounts]
+            for agent, part in zip(paid, zip(*parts, strict=True), strict=True):
+                amounts[agent][at] = part
     if refutations:
         return min(refutations, key=lambda refutation: team.rank[team.graph.source[refutation.weights[0][0]]])
     return Amounts(amounts, decimals.unit)
 
 
-def refute(team: RewardMachine, decimals: Decimals, event: int, classes: Sequence[Ints]) -> Refutation | None:
-    """Find out whether the rewards of one event can be shared out among agents with these classes of states."""
+def share_event(
+    team: RewardMachine, decimals: Decimals, event: int, classes: Sequence[Ints], shares: Sequence[int] | None = None
+) -> Solution | Refutation:
+    """Share out, or refute, the rewards of one event among groups of agents with these classes of states."""
     edges = team.by_event[event]
     columns = [of_state[team.graph.source[edges]] for of_state in classes]
-    solved = solve(columns, decimals.codes[edges], decimals.values, None)
-    return None if isinstance(solved, list) else _refutation(event, edges, solved)
-
-
-def _refutation(event: int, edges: NDArray[np.intp], weights: Mapping[int, int]) -> Refutation:
-    return Refutation(event, tuple((int(edges[row]), weight) for row, weight in weights.items()))
+    solved = solve(columns, decimals.codes[edges], decimals.values, shares)
+    if isinstance(solved, list):
+        return solved
+    return Refutation(event, tuple((int(edges[row]), weight) for row, weight in solved.items()))
 
 
 class Decimals:
@@ -104,11 +103,10 @@ class Decimals:
 
     def __init__(self, team: RewardMachine) -> None:
         different, codes = np.unique(team.reward + 0.0, return_inverse=True)
-        exact = [Fraction(repr(value)) for value in different.tolist()]
-        decimals = (f"{Decimal(repr(value)).normalize():f}".partition(".")[2] for value in different.tolist())
-        digits = max(map(len, decimals), default=0)
+        exact = [Decimal(repr(value)) for value in different.tolist()]
+        digits = max((len(f"{value.normalize():f}".partition(".")[2]) for value in exact), default=0)
         self.unit = 10 ** (digits + SPARE_DIGITS)
-        self.values = [int(value * self.unit) for value in exact]
+        self.values = [int(Fraction(value) * self.unit) for value in exact]
         self.codes: Ints = codes.astype(np.int32)  # [transitions] the position of each reward in `values`
 
 
@@ -311,26 +309,25 @@ def pay_for_progress(team: RewardMachine, projections: Views, control: Known, am
     they are paid in the same way, to those that are not paid yet.
     """
     market = _Market(team, projections, control, amounts)
-    earners = [agent for agent in projections if market.largest(agent) > 0]
-    reached = set(earners)
-    payments = [payment for payer in earners for payment in market.payments(payer, projections)]
-    while payments:
-        market.make(payments)
-        paid = [payment.payee for payment in payments if any(amount > 0 for amount in payment.arrives.values())]
-        payers = [agent for agent in dict.fromkeys(paid) if agent not in reached and market.largest(agent) > 0]
+    payers = [agent for agent in projections if market.largest(agent) > 0]
+    reached, unpaid = {*payers}, [*projections]
+    while payments := [payment for payer in payers for payment in market.payments(payer, unpaid)]:
+        for payment in payments:
+            for agent, at, amount in payment.changes:
+                market.amounts[agent][at] += amount
+        paid = dict.fromkeys(payment.payee for payment in payments if payment.is_gain)
+        payers = [agent for agent in paid if agent not in reached and market.largest(agent) > 0]
         reached |= {*payers}
         unpaid = [agent for agent in projections if agent not in reached]
-        payments = [payment for payer in payers for payment in market.payments(payer, unpaid)]
     return Amounts(market.amounts, amounts.unit)
 
 
 class _Payment(NamedTuple):
-    """What one agent pays another, on which transitions of either."""
+    """What one agent pays another."""
 
-    payer: str
     payee: str
-    leaves: dict[int, int]  # local transition of the payer -> amount
-    arrives: dict[int, int]  # local transition of the payee -> amount
+    changes: list[tuple[str, int, int]]  # either agent, one of its local transitions, what it gets on it
+    is_gain: bool  # whether the payee gets more on some transition
 
 
 class _Market:
@@ -350,31 +347,21 @@ class _Market:
 
     def payments(self, payer: str, others: Iterable[str]) -> list[_Payment]:
         """Work out what an agent pays to which others, by what it is paid now."""
-        prospects = self.prospects(payer)
-        if not any(prospects):
-            return []
-        paid_for = {
-            agent: [event for event in self.shared(payer, agent) if agent in self.payees[event]]
-            for agent in others
-            if agent != payer
-        }
-        return [self.payment(payer, prospects, agent, events) for agent, events in paid_for.items() if events]
-
-    def shared(self, one: str, other: str) -> list[int]:
-        """List the events that two agents know."""
-        both = self.projections[one].visible & self.projections[other].visible
-        return np.flatnonzero(both).tolist()
+        prospects, view, payments = self.prospects(payer), self.projections[payer], []
+        for agent in others if any(prospects) else ():
+            shared = view.visible & self.projections[agent].visible
+            events = [event for event in np.flatnonzero(shared).tolist() if agent in self.payees[event]]
+            if agent != payer and events:
+                payments.append(self.payment(payer, prospects, agent, events))
+        return payments
 
     def prospects(self, agent: str) -> list[int]:
         """Tell what an agent can hope for in each of its local states: [classes]."""
         view, paid = self.projections[agent], [int(amount) for amount in self.amounts[agent].tolist()]
         count = len(view.is_final)
-        source, target = view.source.tolist(), view.target.tolist()
-        before: list[list[int]] = [[] for _ in range(count)]
-        for start, end in zip(source, target, strict=True):
+        best, before = [0] * count, list[list[int]]([] for _ in range(count))
+        for start, end, amount in zip(view.source.tolist(), view.target.tolist(), paid, strict=True):
             before[end].append(start)
-        best = [0] * count
-        for start, amount in zip(source, paid, strict=True):
             best[start] = max(best[start], amount)
         largest = max(best, default=0)
         goals = (state for state in range(count) if best[state] == largest > 0)
@@ -396,7 +383,10 @@ class _Market:
     def payment(self, payer: str, prospects: list[int], agent: str, events: list[int]) -> _Payment:
         """Work out what a payer owes one agent, by what both of them can tell of the team's state."""
         view, other = self.projections[payer], self.projections[agent]
-        common = self.common(payer, agent)
+        # Which local states of the payer are the same as far as both can tell: projected onto the events that both
+        # know, the two local machines are the same machine.
+        graph, _ = make_graph(len(view.is_final), view.source, view.label, view.target)
+        common = congruence(graph, ~other.visible[graph.label]).classes
         prospect = [0] * (int(common.max()) + 1)
         for state, kind in enumerate(common.tolist()):
             prospect[kind] = max(prospect[kind], prospects[state])
@@ -419,23 +409,6 @@ class _Market:
             int(at): owed[int(other.label[at]), int(as_seen[other.source[at]])]
             for at in np.flatnonzero(np.isin(other.label, events))
         }
-        return _Payment(payer, agent, {at: owed[event, kind] for at, (event, kind, _) in rows.items()}, arrives)
-
-    def common(self, payer: str, agent: str) -> Ints:
-        """Say which local states of a payer are the same as far as both agents can tell: [classes of the payer].
-
-        Projected onto the events that both know, the two local machines are the same machine.
-        """
-        view = self.projections[payer]
-        hidden = np.ones(len(view.visible), np.bool_)
-        hidden[self.shared(payer, agent)] = False
-        graph, _ = make_graph(len(view.is_final), view.source, view.label, view.target)
-        return congruence(graph, hidden[graph.label]).classes
-
-    def make(self, payments: Iterable[_Payment]) -> None:
-        """Move the amounts from the payers to the others."""
-        for payment in payments:
-            for at, amount in payment.leaves.items():
-                self.amounts[payment.payer][at] -= amount
-            for at, amount in payment.arrives.items():
-                self.amounts[payment.payee][at] += amount
+        leaves = [(payer, at, -owed[event, kind]) for at, (event, kind, _) in rows.items()]
+        gains = [(agent, at, amount) for at, amount in arrives.items()]
+        return _Payment(agent, [*leaves, *gains], any(amount > 0 for amount in arrives.values()))
