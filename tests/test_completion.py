@@ -210,13 +210,18 @@ def test_what_happens_in_one_way_takes_a_few_looks_at_each_part(agents):
 
 
 @given(compositions)
-def test_long_codes_of_joint_states_are_read_as_short_ones_are(team):
-    with pytest.MonkeyPatch.context() as patch:
-        short = team.reachable(10_000), team.machine()
-        patch.setattr("hocket.machine.composition.LONG", 0)
-        (states, listed), machine = team.reachable(10_000), team.machine()
-    assert machine == short[1] and np.array_equal(states, short[0][0])
-    assert listed == short[0][1] and all(map(np.array_equal, listed.graph, machine.graph))
+def test_joint_states_are_listed_as_single_steps_lead_to_them(team):
+    (states, listed), machine = team.reachable(10_000), team.machine()
+    parts = team.parts.values()
+    joint = [tuple(part.states.at(s) for part, s in zip(parts, row, strict=True)) for row in states.tolist()]
+    assert [team.names[state] for state in joint] == list(machine.states)
+    assert all(map(np.array_equal, listed.graph, machine.graph))
+    assert listed.is_final.tolist() == machine.is_final.tolist() == list(map(team.is_final, joint))
+    ends = {(s, e): t for s, e, t in zip(*(part.tolist() for part in machine.graph[1:]), strict=True)}
+    for number, state in enumerate(joint):
+        for label, event in enumerate(team.events):
+            end = ends.get((number, label))
+            assert team.step(state, event) == (None if end is None else joint[end])
 
 
 def test_many_parts_that_go_round_are_given_up_soon():

@@ -71,9 +71,9 @@ def close_boxes(machine: RewardMachine) -> RewardMachine | None:
             stands_for = np.array([closed.states.index(name[state]) for state in machine.states], np.int32)
             earlier, classes = machine.origin or (machine.states, np.arange(len(name), dtype=np.int32))
             origin = Origin(earlier, np.where(classes < 0, classes, stands_for[classes]))
-            edges = closed.graph.source, closed.graph.label, closed.graph.target
+            edges, is_final = closed.graph[1:], closed.is_final
             return RewardMachine._from_arrays(
-                closed.states, closed.events, closed.start, *edges, closed.is_final, origin=origin
+                closed.states, closed.events, closed.start, edges, is_final, origin=origin
             )
         boxes = {box: states for box, states in boxes.items() if box not in ambiguous}
     return None

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket.errors import MachineError
 from hocket.graphs import Flags, Ints, congruence, flags_at, one_per_key, path_to, places_in, ranges
 from hocket.machine.names import Names, make_distinct, require_member
-from hocket.machine.reward_machine import Origin, RewardMachine, require_machines
+from hocket.machine.reward_machine import Origin, RewardMachine, Rewards, require_machines
 
 LONGEST_CLASS_NAME = 24  # characters
 
@@ -53,18 +52,11 @@ def _quotient(machine: RewardMachine, classes: Ints, examples: Ints, names: Name
     Classes are named after their members unless they have `names`.
     """
     graph, origin = machine.graph, _compose_origin(machine, classes)
-    edges = np.flatnonzero(np.isin(graph.source, examples))
-    return RewardMachine._from_arrays(
-        names or _name_classes(origin, len(examples)),
-        machine.events,
-        int(classes[machine.start]),
-        classes[graph.source[edges]],
-        graph.label[edges],
-        classes[graph.target[edges]],
-        machine.is_final[examples],
-        machine.reward[edges],
-        origin,
-    )
+    kept = np.flatnonzero(np.isin(graph.source, examples))
+    edges, reward = (classes[graph.source[kept]], graph.label[kept], classes[graph.target[kept]]), machine.reward[kept]
+    names, start = names or _name_classes(origin, len(examples)), int(classes[machine.start])
+    is_final = machine.is_final[examples]
+    return RewardMachine._from_arrays(names, machine.events, start, edges, is_final, reward, origin)
 
 
 def flag_events(machine: RewardMachine, events: Iterable[str]) -> Flags:
@@ -118,7 +110,7 @@ class Projection:
         ranks, begins = self._by_class
         return ranks[ranges(begins[classes], begins[classes + 1])]
 
-    def machine(self, *, reward: NDArray[np.float64] | None, trace_back: bool = True) -> RewardMachine:
+    def machine(self, *, reward: Rewards | None, trace_back: bool = True) -> RewardMachine:
         """Give the classes names; its members are states of the team machine, or of what that was made from.
 
         `reward` is of each transition, in their order here; without, entering a final class earns 1.
@@ -126,19 +118,12 @@ class Projection:
         number = np.cumsum(self.visible, dtype=np.int32) - np.int32(1)  # of the visible events, among themselves
         team_states = Origin(self.team.states, self.classes)
         origin = _compose_origin(self.team, self.classes) if trace_back else team_states
-        return RewardMachine._from_arrays(
-            _name_classes(origin, len(self.is_final)),
-            Names(event for event, seen in zip(self.team.events, self.visible.tolist(), strict=True) if seen),
-            int(self.classes[self.team.start]),
-            self.source,
-            number[self.label],
-            self.target,
-            self.is_final,
-            reward,
-            origin,
-        )
+        names = _name_classes(origin, len(self.is_final))
+        events = Names(map(self.team.events.at, np.flatnonzero(self.visible).tolist()))
+        edges, start = (self.source, number[self.label], self.target), int(self.classes[self.team.start])
+        return RewardMachine._from_arrays(names, events, start, edges, self.is_final, reward, origin)
 
-    def rewards(self) -> NDArray[np.float64]:
+    def rewards(self) -> Rewards:
         """Carry over the rewards of a machine that rewards more than completion, where they stay unambiguous."""
         graph, reward = self.team.graph, self.team.reward
         seen = self.visible[graph.label]

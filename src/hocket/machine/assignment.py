@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
-from typing import NamedTuple
 
 import numpy as np
 

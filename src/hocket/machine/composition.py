@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache, cached_property
-from itertools import pairwise
+from struct import Struct
 from types import MappingProxyType
 
 import numpy as np
@@ -16,13 +16,9 @@ from hocket.errors import AssignmentError, MachineError, shown_count
 from hocket.graphs import Flags, Ints
 from hocket.lazy import explain_kinds
 from hocket.machine.names import Names, invert, make_distinct
-from hocket.machine.reward_machine import RewardMachine, Rewards, require_machines
+from hocket.machine.reward_machine import Edges, RewardMachine, Rewards, require_machines
 
 SEPARATOR = "|"  # between the names of the parts of a composed state
-LONG = 1 << 62  # codes of joint states from which on they are of more than one word
-DIGIT = np.dtype("<u4")  # of such a code
-
-Edges = tuple[Ints, Ints, Ints]  # sources, labels and targets of transitions
 
 
 @explain_kinds
@@ -113,7 +109,7 @@ class Composition:
             return SEPARATOR.join(part.states.at(place) for part, place in places)
 
         is_final, names = _all_final(self._machines, states), Names.lazily(len(states), name)
-        return states, RewardMachine._from_arrays(names, self.events, 0, *edges, is_final)
+        return states, RewardMachine._from_arrays(names, self.events, 0, edges, is_final)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Composition) and list(self.parts.items()) == list(other.parts.items())
@@ -149,7 +145,7 @@ def compose(*machines: RewardMachine) -> RewardMachine:
     if not all(machine.has_completion_rewards for machine in machines):
         reward = _sum_rewards(machines, zip(edges[0].tolist(), edges[1].tolist(), strict=True), events, joint)
     names = Names(make_distinct([*map(SEPARATOR.join, joint)]))
-    return RewardMachine._from_arrays(names, events, 0, *edges, _all_final(machines, states), reward)
+    return RewardMachine._from_arrays(names, events, 0, edges, _all_final(machines, states), reward)
 
 
 def _joint_names(machines: Sequence[RewardMachine], states: Ints) -> list[tuple[str, ...]]:
@@ -165,28 +161,27 @@ def _all_final(machines: Sequence[RewardMachine], states: Ints) -> Flags:
 
 
 def _explore(machines: Sequence[RewardMachine], events: Names, most: float = math.inf) -> tuple[Ints, Edges]:
-    """List the reachable joint states, breadth first: [states, machines]; and the transitions between them, by columns.
+    """List the reachable joint states, breadth first: [states, machines]; and the transitions between them.
 
-    A joint state is coded as one integer with a digit for each machine, so that a move is the addition of a constant;
-    where that is a long one, a digit has as many bits as its type, and all are read at once. The search ends where
-    transitions lead to more states than `most`; those that it did not come to are not listed.
+    A joint state is coded as one integer with 32 bits for each machine, so that a move is the addition of a constant.
+    The search ends where transitions lead to more states than `most`; those that it did not come to are not listed.
     """
-    place = _digits(machines)
-    moves = _joint_moves(machines, events, place)
-    code = sum(machine.start * value for machine, value in zip(machines, place, strict=False))
+    words = Struct(f"<{len(machines)}I")
+    moves = _joint_moves(machines, events)
+    code = int.from_bytes(words.pack(*(machine.start for machine in machines)), "little")
     number = {code: 0}
     codes = [code]
     states: list[tuple[int, ...]] = []
     edges: tuple[list[int], list[int], list[int]] = [], [], []
     source, label, target = edges
     for position, code in enumerate(codes):  # grows while it is read: the queue is the answer
-        digits = _read_digits(code, place)
-        states.append(digits)
-        for machine_moves, digit in zip(moves, digits, strict=True):
-            for event, shift, others in machine_moves[digit]:
+        state = words.unpack(code.to_bytes(words.size, "little"))
+        states.append(state)
+        for machine_moves, local in zip(moves, state, strict=True):
+            for event, shift, others in machine_moves[local]:
                 end = code + shift
                 for partner, shifts in others:
-                    if (other := shifts.get(digits[partner])) is None:
+                    if (other := shifts.get(state[partner])) is None:
                         break
                     end += other
                 else:
@@ -198,38 +193,21 @@ def _explore(machines: Sequence[RewardMachine], events: Names, most: float = mat
                     target.append(index)
         if len(codes) > most:
             break
-    columns = [np.array(column, np.int32) for column in edges]
-    return np.array(states, np.int32), (columns[0], columns[1], columns[2])
-
-
-def _digits(machines: Sequence[RewardMachine]) -> list[int]:
-    """Say what the digit of each machine is worth, and one more."""
-    place = [1]
-    for machine in machines:
-        place.append(place[-1] * len(machine.states))
-        if place[-1] >= LONG:
-            return [1 << DIGIT.itemsize * 8 * index for index in range(len(machines) + 1)]
-    return place
-
-
-def _read_digits(code: int, place: Sequence[int]) -> tuple[int, ...]:
-    if place[-1] < LONG:
-        return tuple([code // low % (high // low) for low, high in pairwise(place)])
-    size = DIGIT.itemsize * (len(place) - 1)
-    return tuple(np.frombuffer(code.to_bytes(size, "little"), DIGIT).tolist())
+    sources, labels, targets = np.array(edges, np.int32)
+    return np.array(states, np.int32), (sources, labels, targets)
 
 
 _Move = tuple[int, int, list[tuple[int, dict[int, int]]]]  # event, own shift, (other machine, its state -> its shift)
 
 
-def _joint_moves(machines: Sequence[RewardMachine], events: Names, place: Sequence[int]) -> list[list[list[_Move]]]:
+def _joint_moves(machines: Sequence[RewardMachine], events: Names) -> list[list[list[_Move]]]:
     """For each machine and state: the events it is the first to have, with what they add to the code of a state."""
     shifts: list[dict[int, dict[int, int]]] = []  # of each machine: event -> state -> shift
-    for machine, value in zip(machines, place, strict=False):
+    for place, machine in enumerate(machines):
         position = [events.index(event) for event in machine.events]
         shifts.append({event: {} for event in position})
         for start, event, end in zip(*(part.tolist() for part in machine.graph[1:]), strict=True):
-            shifts[-1][position[event]][start] = (end - start) * value
+            shifts[-1][position[event]][start] = (end - start) << 32 * place
     owners = invert({place: machine.events for place, machine in enumerate(machines)}, events)
     moves: list[list[list[_Move]]] = [[[] for _ in machine.states] for machine in machines]
     for event, (first, *rest) in enumerate(owners.values()):

@@ -31,6 +31,7 @@ from hocket.machine.names import (
 LARGEST_REWARD = sys.float_info.max
 
 Rewards = NDArray[np.float64]  # [transitions]
+Edges = tuple[Ints, Ints, Ints]  # sources, labels and targets of transitions
 
 Undefined = Literal["blocking", "stay"]
 
@@ -130,32 +131,22 @@ class RewardMachine:
         states: Names,
         events: Names,
         start: int,
-        source: Ints,
-        label: Ints,
-        target: Ints,
+        edges: Edges,
         is_final: Flags,
-        reward: NDArray[np.float64] | None = None,
+        reward: Rewards | None = None,
         origin: Origin | None = None,
         meaning: Meaning | None = None,
     ) -> RewardMachine:
         """Build a machine from parts that are known to be sound; without `reward`, entering a final state earns 1."""
-        graph, order = make_graph(len(states), source, label, target)
+        graph, order = make_graph(len(states), *edges)
         entering = is_final[graph.target] & ~is_final[graph.source]
         reward = entering.astype(np.float64) if reward is None else reward[order]
         for array in (*graph, is_final, reward):
             array.flags.writeable = False
         machine = cls.__new__(cls)
-        machine.__dict__.update(
-            states=states,
-            events=events,
-            origin=origin,
-            meaning=meaning,
-            start=start,
-            graph=graph,
-            is_final=is_final,
-            reward=reward,
-            has_completion_rewards=bool(np.array_equal(reward, entering)),
-        )
+        machine.__dict__.update(states=states, events=events, start=start, graph=graph, is_final=is_final)
+        machine.__dict__.update(reward=reward, has_completion_rewards=bool(np.array_equal(reward, entering)))
+        machine.__dict__.update(origin=origin, meaning=meaning)
         return machine
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -165,7 +156,7 @@ class RewardMachine:
         raise AttributeError(f"a RewardMachine cannot be changed, tried to delete {name!r}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        begin = self.states, self.events, self.start, *self.graph[1:]
+        begin = self.states, self.events, self.start, self.graph[1:]
         return RewardMachine._from_arrays, (*begin, self.is_final, self.reward, self.origin, self.meaning)
 
     @property
@@ -332,7 +323,7 @@ def _checked(
     event_of = np.fromiter(map(event_at.__getitem__, moves.events), np.int32, len(moves.events))
     edges = state_of[moves.source], event_of[moves.label], state_of[moves.target]
     is_final = flags_at([state_at[state] for state in finals], len(known_states))
-    machine = RewardMachine._from_arrays(known_states, known_events, state_at[initial], *edges, is_final, reward)
+    machine = RewardMachine._from_arrays(known_states, known_events, state_at[initial], edges, is_final, reward)
     if reward is None and len(leaving := np.flatnonzero(is_final[machine.graph.source])):
         state, event = machine._edge_names(int(leaving[0]))
         raise MachineError(f"final state {state!r} must have no outgoing transition, got one on {event!r}")

@@ -398,8 +398,8 @@ def _from_table(
         names = Names.lazily(states, lambda state: name(state) if ends[state] else f"{name(state)} #{state}")
     source = np.repeat(np.arange(states, dtype=np.int32), moves.sum(axis=1))
     label = np.broadcast_to(np.arange(moves.shape[1], dtype=np.int32), moves.shape)[moves]
-    named = Names(meaning.events[event] for event in events)
-    return RewardMachine._from_arrays(names, named, 0, source, label, target[moves], accepts.copy(), meaning=meaning)
+    edges, named = (source, label, target[moves]), Names(meaning.events[event] for event in events)
+    return RewardMachine._from_arrays(names, named, 0, edges, accepts.copy(), meaning=meaning)
 
 
 def _side_by_side(reading: Reading, limits: Limits) -> RewardMachine:
