@@ -72,7 +72,7 @@ def test_the_clock_is_looked_at_at_every_level_of_a_search():
         def check(self, what, states, kinds=1):
             looks.append(what)
 
-    reachable(chain, 0, Watching())
+    reachable(chain, Watching())
     assert len(looks) >= 50
     looks.clear()
     accepts = np.arange(50) == 49

@@ -257,7 +257,7 @@ def minimal(move: Ints, accepts: Flags, limits: Limits) -> tuple[Ints, Flags]:
 
     Returns the moves and the acceptance of the classes, numbered breadth first.
     """
-    reached = reachable(move, 0, limits)
+    reached = reachable(move, limits)
     if not np.array_equal(reached, np.arange(len(move))):
         place = np.full(len(move), -1, np.int32)
         place[reached] = np.arange(len(reached), dtype=np.int32)
@@ -276,29 +276,24 @@ def minimal(move: Ints, accepts: Flags, limits: Limits) -> tuple[Ints, Flags]:
     return number[classes][move[first]], accepts[first]
 
 
-def reachable(move: Ints, start: int, limits: Limits) -> Ints:
-    """List the states that can be reached, breadth first."""
-    first = np.array([start], np.int32)
+def reachable(move: Ints, limits: Limits) -> Ints:
+    """List the states that can be reached from state 0, breadth first."""
+    first = np.zeros(1, np.int32)
     return np.concatenate([*_levels(first, lambda front: move[front].ravel(), len(move), limits)])
 
 
 def _levels(front: Ints, following: Callable[[Ints], Ints], states: int, limits: Limits) -> Iterator[Ints]:
-    """Search breadth first: list the states of each distance, each state once."""
-    seen = np.zeros(states, np.bool_)
+    """Search breadth first: list the states of each distance, each state once, in the order of first appearance."""
+    seen, place = np.zeros(states, np.bool_), np.empty(states, np.int32)
     while len(front):
         seen[front] = True
         yield front
         limits.check("this formula", states)
         ends = following(front)
-        front = _distinct(ends[~seen[ends]])
-
-
-def _distinct(numbers: Ints) -> Ints:
-    """List the distinct ones of some numbers, in the order of their first appearance."""
-    if len(numbers) < 64:
-        return np.array(list(dict.fromkeys(numbers.tolist())), np.int32)
-    _, first = np.unique(numbers, return_index=True)
-    return numbers[np.sort(first)]
+        ends = ends[~seen[ends]]
+        places = np.arange(len(ends), dtype=np.int32)
+        place[ends[::-1]] = places[::-1]  # the last assignment wins: that of the first appearance
+        front = ends[place[ends] == places]
 
 
 def _coarsest_partition(move: Ints, accepts: Flags, limits: Limits) -> Ints:
