@@ -219,12 +219,9 @@ def as_table(transitions: Transitions) -> dict[tuple[str, str], str]:
     for triple in transitions:
         if not (isinstance(triple, tuple | list) and len(triple) == 3):
             raise MachineError(f"a transition must be (state, event, target), got {triple!r}")
-        kinds = ("a state", "an event", "a state")
-        state, event, target = (check_name(name, kind) for name, kind in zip(triple, kinds, strict=True))
+        state, event, target = map(check_name, triple, ("a state", "an event", "a state"))
         if (state, event) in table:
-            raise MachineError(
-                f"state {state!r} must have one transition on {event!r}, "
-                f"got two: to {table[state, event]!r} and to {target!r}"
-            )
+            ends = f"to {table[state, event]!r} and to {target!r}"
+            raise MachineError(f"state {state!r} must have one transition on {event!r}, got two: {ends}")
         table[state, event] = target
     return table

@@ -56,13 +56,10 @@ def _sequence(parts: Machines) -> RewardMachine:
         for event, target in machine.moves.get(state, {}).items():
             yield event, (number + 1, starts[number + 1]) if target in machine.final else (number, target)
 
-    return _build(
-        (0, starts[0]),
-        follow,
-        lambda key: key[0] == len(parts),
-        lambda key: _inside(*parts[key[0]], key[1]) if key[0] < len(parts) else DONE,
-        parts,
-    )
+    def name(key: tuple[int, str]) -> str:
+        return _inside(*parts[key[0]], key[1]) if key[0] < len(parts) else DONE
+
+    return _build((0, starts[0]), follow, lambda key: key[0] == len(parts), name, parts)
 
 
 def any_order(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
@@ -201,15 +198,11 @@ def unfold(machine: RewardMachine, calls: Mapping[str, RewardMachine]) -> Reward
         box = name if len(users.get(name, ())) < 2 else f"{name} in {state}"
         return f"{box}{INSIDE}{inner}" if name else state
 
-    return _build(
-        (machine.initial, "", ""),
-        follow,
-        lambda key: not key[1] and key[0] in machine.final,
-        name_state,
-        [("", machine), *calls.items()],
-        also=[(state, "", "") for state in machine.states],
-        calls=calls,
-    )
+    def is_final(key: tuple[str, str, str]) -> bool:
+        return not key[1] and key[0] in machine.final
+
+    also = [(state, "", "") for state in machine.states]
+    return _build(also[machine.start], follow, is_final, name_state, [("", machine), *calls.items()], also, calls)
 
 
 def rename_events(machine: RewardMachine, names: Mapping[str, str]) -> RewardMachine:
@@ -224,15 +217,9 @@ def rename_events(machine: RewardMachine, names: Mapping[str, str]) -> RewardMac
     new = {event: names.get(event, event) for event in machine.events}
     if len({*new.values()}) < len(new):
         raise MachineError("two events must not get the same name")
-    return RewardMachine(
-        initial=machine.initial,
-        transitions={(state, new[event]): target for (state, event), target in machine.transitions.items()},
-        final=machine.final,
-        events=new.values(),
-        rewards=None if machine.is_task_completion
-        else {(state, new[event]): reward for (state, event), reward in machine.rewards.items()},
-        states=machine.states,
-    )  # fmt: skip
+    renamed = Names(check_name(name, "an event") for name in new.values())
+    edges, reward = machine.graph[1:], machine.reward
+    return RewardMachine._from_arrays(machine.states, renamed, machine.start, edges, machine.is_final, reward)
 
 
 def _build(
@@ -263,13 +250,9 @@ def _build(
                 raise MachineError(f"in state {state!r} two parts begin with {event!r}, and nothing says which of them")
             queue.append(end)
     events = [event for _, machine in parts for event in machine.events if event not in (calls or {})]
-    return RewardMachine(
-        initial=name(start),
-        transitions=transitions,
-        final=[state for state, key in keys.items() if is_final(key)],
-        events=dict.fromkeys((*events, *(event for _, event in transitions))),
-        states=keys,
-    )
+    events += [event for _, event in transitions]
+    final = [state for state, key in keys.items() if is_final(key)]
+    return RewardMachine(initial=name(start), transitions=transitions, final=final, events=events, states=keys)
 
 
 def _labelled(parts: Sequence[Part], named: Mapping[str, str | RewardMachine]) -> Machines:

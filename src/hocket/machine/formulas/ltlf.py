@@ -128,8 +128,9 @@ class Template(NamedTuple):
 
 
 PRECEDENCE = "(!b W a)"
-ALTERNATE_PRECEDENCE = f"{PRECEDENCE} & G(b -> WX {PRECEDENCE})"
-CHAIN_PRECEDENCE = "!b & G(X b -> a)"
+ALTERNATE_RESPONSE, ALTERNATE_PRECEDENCE = "G(a -> X(!a U b))", f"{PRECEDENCE} & G(b -> WX {PRECEDENCE})"
+CHAIN_RESPONSE, CHAIN_PRECEDENCE = "G(a -> X b)", "!b & G(X b -> a)"
+BOTH_ALTERNATE, BOTH_CHAIN = f"{ALTERNATE_RESPONSE} & {ALTERNATE_PRECEDENCE}", f"{CHAIN_RESPONSE} & {CHAIN_PRECEDENCE}"
 NOT_RESPONSE, NOT_CHAIN_RESPONSE = "G(a -> !F b)", "G(a -> !X b)"
 
 TEMPLATES: Mapping[str, Template] = {
@@ -146,16 +147,12 @@ TEMPLATES: Mapping[str, Template] = {
     "response": Template("a, b", "G(a -> F b)", "after every a, b happens some time"),
     "precedence": Template("a, b", PRECEDENCE, "b does not happen before a has happened"),
     "succession": Template("a, b", f"G(a -> F b) & {PRECEDENCE}", "response and precedence"),
-    "alternate_response": Template("a, b", "G(a -> X(!a U b))", "after every a, b happens before a does again"),
+    "alternate_response": Template("a, b", ALTERNATE_RESPONSE, "after every a, b happens before a does again"),
     "alternate_precedence": Template("a, b", ALTERNATE_PRECEDENCE, "before every b, a has happened since the last b"),
-    "alternate_succession": Template(
-        "a, b", f"G(a -> X(!a U b)) & {ALTERNATE_PRECEDENCE}", "alternate response and alternate precedence"
-    ),
-    "chain_response": Template("a, b", "G(a -> X b)", "the event after every a is b"),
+    "alternate_succession": Template("a, b", BOTH_ALTERNATE, "alternate response and alternate precedence"),
+    "chain_response": Template("a, b", CHAIN_RESPONSE, "the event after every a is b"),
     "chain_precedence": Template("a, b", CHAIN_PRECEDENCE, "the event before every b is a"),
-    "chain_succession": Template(
-        "a, b", f"G(a -> X b) & {CHAIN_PRECEDENCE}", "a and b happen only together, b right after a"
-    ),
+    "chain_succession": Template("a, b", BOTH_CHAIN, "a and b happen only together, b right after a"),
     "not_responded_existence": Template("a, b", "F a -> !F b", "if a happens, then b does not, before or after"),
     "not_co_existence": Template("a, b", "!(F a & F b)", "a and b do not both happen"),
     "not_response": Template("a, b", NOT_RESPONSE, "after a, b does not happen any more"),
@@ -199,23 +196,21 @@ def parse_declare(text: str, formulas: Formulas) -> int:
     return parse_ltlf(formula, formulas)
 
 
+NAMES = ("word", "string")
+EVENT, JOINT = (NAMES, "expected an event"), (("comma", "close"), "expected ',' or ')'")
+END = (("end",), "expected the end of the constraint")
+FOLLOWING = {"open": EVENT, "comma": EVENT, "word": JOINT, "string": JOINT, "close": END}  # what may come after a token
+
+
 def _arguments(tokens: list[Token]) -> list[Token]:
     """Read what stands in the parentheses."""
-    if tokens[0].kind != "open":
-        raise tokens[0].error("expected '('")
-    arguments: list[Token] = []
-    for index, token in enumerate(tokens[1:], start=1):
-        if index % 2:
-            if token.kind not in ("word", "string"):
-                raise token.error("expected an event")
-            arguments.append(token)
-        elif token.kind == "close":
-            if tokens[index + 1].kind != "end":
-                raise tokens[index + 1].error("expected the end of the constraint")
-            return arguments
-        elif token.kind != "comma":
-            raise token.error("expected ',' or ')'")
-    raise FormulaError("expected ')', got the end")  # pragma: no cover - the last token is the end, and is refused
+    kinds: tuple[str, ...] = ("open",)
+    message = "expected '('"
+    for token in tokens:
+        if token.kind not in kinds:
+            raise token.error(message)
+        kinds, message = FOLLOWING.get(token.kind, END)
+    return [token for token in tokens if token.kind in NAMES]
 
 
 def _counted(name: str, event_token: Token, number: Token | None = None, *, formulas: Formulas) -> int:

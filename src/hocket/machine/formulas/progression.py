@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hocket.errors import FormulaError
 from hocket.graphs import distances_from
 from hocket.machine.formulas.automaton import Automaton, explore
-from hocket.machine.formulas.syntax import CONSTANTS, WEAK, Formulas, Limits, Op
+from hocket.machine.formulas.syntax import WEAK, Formulas, Limits, Op
 
 LATER = frozenset({Op.EVENTUALLY, Op.UNTIL, Op.STRONG_RELEASE})  # hold now or are put off to the next position
 EARLIER = frozenset({Op.ONCE, Op.SINCE})  # hold now or held at the last position
@@ -60,9 +60,8 @@ class Progression:
     def _watch(self, nodes: int) -> None:
         self.limits.check("this formula", len(self.explored))
         if nodes > MOST_NODES:
-            raise FormulaError(
-                f"this formula is too large: what is left of it takes more than {MOST_NODES:,} decisions"
-            )
+            rule = f"what is left of it takes more than {MOST_NODES:,} decisions"
+            raise FormulaError(f"this formula is too large: {rule}")
 
     def start(self) -> State:
         """Where nothing has happened and all is left to be shown."""
@@ -121,10 +120,8 @@ class Progression:
     def _value(self, formula: int, event: int, values: dict[int, int], state: State) -> int:
         op, arguments = self.formulas.op[formula], self.formulas.arguments[formula]
         decisions = self.decisions
-        if op in CONSTANTS:
-            return TRUE if op is Op.TRUE else FALSE
-        if op is Op.EVENT:
-            return TRUE if self.formulas.event[formula] == event else FALSE
+        if not arguments:
+            return TRUE if op is Op.TRUE or (op is Op.EVENT and self.formulas.event[formula] == event) else FALSE
         if op is Op.NEXT:
             return self._next(arguments[0])
         if op is Op.WEAK_NEXT:
@@ -141,17 +138,11 @@ class Progression:
             if op is Op.STRONG_RELEASE:
                 return decisions.conjoin(last, decisions.disjoin(first, other))
             return decisions.disjoin(last, decisions.conjoin(first, other))
-        match op:
-            case Op.NOT:
-                return first ^ 1
-            case Op.AND:
-                return decisions.conjoin(first, last)
-            case Op.OR:
-                return decisions.disjoin(first, last)
-            case Op.IMPLIES:
-                return decisions.disjoin(first ^ 1, last)
-            case _:
-                return decisions.choose(first, last, last ^ 1)
+        if op is Op.NOT:
+            return first ^ 1
+        if op is Op.IFF:
+            return decisions.choose(first, last, last ^ 1)
+        return decisions.conjoin(first, last) if op is Op.AND else decisions.disjoin(first ^ (op is Op.IMPLIES), last)
 
     def _before(self, cell: int, values: dict[int, int], state: State) -> int:
         before = state.before[self.cells[cell]]
@@ -303,9 +294,8 @@ class Decisions:
         made = {0: TRUE}
         for node in self.nodes(f):
             low, high = self.low[node], self.high[node]
-            made[node] = self.choose(
-                value(self.variable[node]), made[high >> 1] ^ (high & 1), made[low >> 1] ^ (low & 1)
-            )
+            on_high, on_low = made[high >> 1] ^ (high & 1), made[low >> 1] ^ (low & 1)
+            made[node] = self.choose(value(self.variable[node]), on_high, on_low)
         return made[f >> 1] ^ (f & 1)
 
     def holds_of_none(self, f: int) -> bool:
