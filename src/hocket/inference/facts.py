@@ -17,7 +17,7 @@ from hocket.errors import AssignmentError, InfeasibleError
 from hocket.hitting_set import Effort, as_set, elements_of, find_cheapest
 from hocket.inference.logs import Attempt, Episode, Log
 from hocket.machine.assignment import EFFORT, Assignment
-from hocket.machine.names import Names
+from hocket.machine.names import Names, invert
 
 ROOT = 0
 
@@ -71,25 +71,18 @@ class Unexplained:
     def explain(self) -> str:
         """Say in sentences which traces nobody can tell apart."""
         after = f"after {', '.join(self.trace)}" if self.trace else "at the start"
+        what, seen = "the task was not done", "the task was done"
         if self.event is not None:
-            first = f"Episode {self.episode}: {self.event} was refused {after}."
-            seen = f"{self.event} was accepted"
-        else:
-            first = f"Episode {self.episode}: the task was not done {after}."
-            seen = "the task was done"
-        others = [
-            f"{agent} cannot tell this from episode {sighting.episode.name}, where {seen} after "
-            f"{', '.join(sighting.trace) or 'nothing'}."
-            for agent, sighting in self.lookalikes.items()
-        ]
-        return " ".join([first, *others])
+            what, seen = f"{self.event} was refused", f"{self.event} was accepted"
+        said = [f"Episode {self.episode}: {what} {after}."]
+        for agent, sighting in self.lookalikes.items():
+            other = f"where {seen} after {', '.join(sighting.trace) or 'nothing'}"
+            said.append(f"{agent} cannot tell this from episode {sighting.episode.name}, {other}.")
+        return " ".join(said)
 
     def as_json(self) -> dict[str, object]:
         """Give it as a JSON document."""
-        alike = {
-            agent: {"episode": sighting.episode.name, "trace": list(sighting.trace)}
-            for agent, sighting in self.lookalikes.items()
-        }
+        alike = {agent: {"episode": s.episode.name, "trace": list(s.trace)} for agent, s in self.lookalikes.items()}
         return {"trace": list(self.trace), "event": self.event, "episode": self.episode, "lookalikes": alike}
 
 
@@ -102,10 +95,7 @@ class Facts:
         self.agents = tuple(self.knows)
         if not self.agents:
             raise AssignmentError("there must be at least one agent, got no local event sets")
-        self.knowers = {
-            event: tuple(index for index, agent in enumerate(self.agents) if event in self.knows[agent])
-            for event in self.events
-        }
+        self.knowers = dict(invert(dict(enumerate(self.knows.values())), self.events))
         for event, knowers in self.knowers.items():
             if not knowers:
                 raise AssignmentError(f"every event must be in some local event set, got {event!r}, which is in none")
@@ -208,9 +198,8 @@ def cheapest_event_sets(log: Log, agents: Iterable[str], control: Mapping[str, I
     everything = as_set(range(len(pairs)))
     if (unexplained := failure(everything)) is not None:
         raise InfeasibleError(f"the log contradicts itself, whoever knows what. {unexplained.explain()}")
-    cheapest = find_cheapest(
-        lambda added: failure(added) is None, explain, dict.fromkeys(range(len(pairs)), 1), Effort(EFFORT)
-    )
+    prices = dict.fromkeys(range(len(pairs)), 1)
+    cheapest = find_cheapest(lambda added: failure(added) is None, explain, prices, Effort(EFFORT))
     known, size = known_with(cheapest.chosen), sum(map(len, base.values()))
     cost, bound = float(sum(map(len, known.values()))), float(size + cheapest.bound)
     return Assignment(known, cost, cost == bound, bound)

@@ -134,19 +134,13 @@ class Inferred:
 
     def as_json(self) -> dict[str, object]:
         """Give machines, evidence, questions and claim as a JSON document."""
-        evidence = [
-            {"agent": key[0], "state": key[1], "event": key[2], "accepted": list(row[0]), "refused": list(row[1])}
-            for key, row in self.evidence.items()
-        ]
-        questions = [
-            {
-                "trace": list(question.trace),
-                "event": question.event,
-                "expected": question.expected,
-                "rivals": {agent: machine_to(machine) for agent, machine in self.rivals(question).items()},
-            }
-            for question in self.questions
-        ]
+        names = ("agent", "state", "event", "accepted", "refused")
+        evidence = [dict(zip(names, (*key, *map(list, row)), strict=True)) for key, row in self.evidence.items()]
+        questions = []
+        for asked in self.questions:
+            rivals = {agent: machine_to(machine) for agent, machine in self.rivals(asked).items()}
+            trace = list(asked.trace)
+            questions.append({"trace": trace, "event": asked.event, "expected": asked.expected, "rivals": rivals})
         return {
             "knows": {agent: list(events) for agent, events in self.knows.items()},
             "machines": {agent: machine_to(machine) for agent, machine in self.machines.items()},
@@ -166,47 +160,39 @@ class Inferred:
 
 
 def _claim(answer: Inferred) -> Iterator[str]:
-    smallest, episodes = answer.smallest, f"{len(answer.log.episodes):,} episodes"
+    smallest, world, shows_rewards = answer.smallest, answer.world, answer.log.observed == "reward"
+    small, is_smallest = f"machines of at most {smallest.size} states each", smallest.total == smallest.bound
+    reading = " as these machines read it" if answer.noise or shows_rewards else ""
+    episodes, sum_of_states = f"{len(answer.log.episodes):,} episodes", f"{smallest.total} states in all"
     if answer.noise:
-        yield (
-            f"These machines agree with the log of {episodes} but for {len(smallest.disbelieved):,} entries that are "
-            f"taken for wrong (noise {answer.noise:g})."
-        )
+        wrong = f"{len(smallest.disbelieved):,} entries that are taken for wrong (noise {answer.noise:g})"
+        best = "none are a better trade of states against disbelieved entries (proved)"
+        explained = f"with the log of {episodes} but for {wrong}"
+        least = f"Among {small}, {best}; that the right entries are disbelieved is not."
     else:
-        yield f"These machines agree with all {episodes} of the log."
+        explained = f"with all {episodes} of the log"
+        least = f"No {small} that agree with it have fewer than {sum_of_states} (proved)."
+        if not is_smallest:
+            least = (
+                f"They have {sum_of_states}, at least {smallest.bound} are needed; a limit of time or size was reached."
+            )
+    alone = f"by at most {SPARE[1]} more states that fits the log{reading} differs from these within {ROUNDS[1]} rounds"
+    two = f"none of two that share an event by at most {SPARE[2]} more each within {ROUNDS[2]} (proved)"
+    yield f"These machines agree {explained}."
     yield "Their composition is decomposable with respect to the local event sets (proved)."
-    if answer.noise:
-        yield (
-            f"Among machines of at most {smallest.size} states each, none are a better trade of states against "
-            "disbelieved entries (proved); that the right entries are disbelieved is not."
-        )
-    elif smallest.total == smallest.bound:
-        yield (
-            f"No machines of at most {smallest.size} states each that agree with it have fewer than "
-            f"{smallest.total} states in all (proved)."
-        )
-    else:
-        yield (
-            f"They have {smallest.total} states in all, at least {smallest.bound} are needed; a limit of time or size "
-            "was reached."
-        )
+    yield least
     if answer.log.observed == "effective":
         yield "The log has no refusals, so it cannot identify a machine: this is a hypothesis."
-    if answer.log.observed == "reward":
+    if shows_rewards:
         yield "The log does not show refusals: an event that changes nothing counts as refused."
-    reading = " as these machines read it" if answer.noise or answer.log.observed == "reward" else ""
     if answer.questions:
         yield "Other machines explain the log as well: the questions separate them from these."
     else:
-        yield (
-            f"No change of one agent's machine by at most {SPARE[1]} more states that fits the log{reading} differs "
-            f"from these within {ROUNDS[1]} rounds, and none of two that share an event by at most {SPARE[2]} more "
-            f"each within {ROUNDS[2]} (proved); that these are the true machines is not."
-        )
-    if answer.world.assumed:
-        yield f"Attempts that are impossible on the map, and count as refused: {answer.world.assumed:,}."
-    if answer.world.barred:
-        yield f"Experiments that were impossible, and are left out of that: {len(answer.world.barred):,}."
+        yield f"No change of one agent's machine {alone}, and {two}; that these are the true machines is not."
+    if world.assumed:
+        yield f"Attempts that are impossible on the map, and count as refused: {world.assumed:,}."
+    if world.barred:
+        yield f"Experiments that were impossible, and are left out of that: {len(world.barred):,}."
     if answer.trials:
         yield f"{answer.trials:,} random attempts in a row agreed (tested)."
     if answer.never_tried:

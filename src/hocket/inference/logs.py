@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast, get_args
@@ -71,9 +71,8 @@ class Log:
         for name, attempts in self.episodes:
             for attempt, following in pairwise(attempts):
                 if attempt.done:
-                    raise LogError(
-                        f"episode {name} goes on with {following.event} after it was done by {attempt.event}"
-                    )
+                    what = f"goes on with {following.event} after it was done by {attempt.event}"
+                    raise LogError(f"episode {name} {what}")
             if attempts and attempts[-1].done and not attempts[-1].accepted:
                 raise LogError(f"episode {name} is done by {attempts[-1].event}, which was refused")
 
@@ -115,32 +114,20 @@ Row = tuple[int, Mapping[str, object]]  # a line, or of an XES log a trace, and 
 def read_log(path: str | Path, observed: Observed | None = None, outcome: str | None = None) -> Log:
     """Read a log of episodes from a file: .csv, .jsonl or .xes; `hocket.read_log` says what they have to be like."""
     path = Path(path)
-    readers: dict[str, Callable[[io.TextIOWrapper], tuple[Iterable[Row], bool]]] = {
-        ".csv": _read_csv,
-        ".jsonl": _read_json_lines,
-        ".ndjson": _read_json_lines,
-        ".xes": partial(_read_xes, outcome=outcome),
-    }
     if observed is not None and observed not in OBSERVED:
         raise LogError(f"observed must be one of {', '.join(OBSERVED)}, got {shown(observed)}")
-    suffix = path.suffix.lower()
-    if suffix not in readers:
-        raise FormatError(
-            f"the format of a log is told by its suffix, got {suffix!r} ({known_names(suffix, readers)})", path=path
-        )
-    with (
-        io.TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as text,
-        located(path=path, kind=FormatError),
-    ):
+    suffix, rule = path.suffix.lower(), "the format of a log is told by its suffix"
+    if suffix not in READERS:
+        raise FormatError(f"{rule}, got {suffix!r} ({known_names(suffix, READERS)})", path=path)
+    file = open_regular(path)
+    with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text, located(path=path, kind=FormatError):
         if text.buffer.seek(0, io.SEEK_END) > LIMIT:
             raise FormatError(f"must be at most {LIMIT // MEGABYTE:,} MB")
         text.buffer.seek(0)
-        rows, has_accepted = readers[suffix](text)
+        rows, has_accepted = READERS[suffix](text, outcome)
         if observed is None and not has_accepted:
-            raise FormatError(
-                "has no column accepted: say what it shows, observed='reward' (refused events are ignored "
-                "silently) or 'effective' (accepted events only)"
-            )
+            shows = "'reward' (refused events are ignored silently) or 'effective' (accepted events only)"
+            raise FormatError(f"has no column accepted: say what it shows, observed={shows}")
         if observed == "all" and not has_accepted:
             raise FormatError("has no column accepted, so it does not show all attempts")
         return _as_log(rows, observed or "all", has_accepted)
@@ -188,7 +175,7 @@ def _require(line: int, names: Iterable[object]) -> None:
             raise FormatError(f"needs a column {column} ({known_names(column, known)})", where=f"line {line}")
 
 
-def _read_csv(text: io.TextIOWrapper) -> tuple[Iterator[Row], bool]:
+def _read_csv(text: io.TextIOWrapper, _: str | None) -> tuple[Iterator[Row], bool]:
     csv.field_size_limit(LONGEST_FIELD)
     reader = csv.reader(text)
 
@@ -215,7 +202,7 @@ def _read_csv(text: io.TextIOWrapper) -> tuple[Iterator[Row], bool]:
     return rows(), "accepted" in columns
 
 
-def _read_json_lines(text: io.TextIOWrapper) -> tuple[list[Row], bool]:
+def _read_json_lines(text: io.TextIOWrapper, _: str | None) -> tuple[list[Row], bool]:
     try:
         documents = [(number, json.loads(line)) for number, line in enumerate(text, start=1) if line.strip()]
     except (ValueError, RecursionError) as error:
@@ -234,9 +221,8 @@ def _read_json_lines(text: io.TextIOWrapper) -> tuple[list[Row], bool]:
 def _read_xes(text: io.TextIOWrapper, outcome: str | None) -> tuple[list[Row], bool]:
     """Read the traces of an XES file; the order of events is that of the file."""
     if outcome is None:
-        raise FormatError(
-            "of an XES log say which attribute tells that the task is complete: outcome='NAME' or 'NAME=VALUE'"
-        )
+        what = "which attribute tells that the task is complete"
+        raise FormatError(f"of an XES log say {what}: outcome='NAME' or 'NAME=VALUE'")
     key, _, value = outcome.partition("=")
 
     def is_outcome(attributes: Mapping[str, str]) -> bool:
@@ -279,3 +265,8 @@ def _tag(element: Element) -> str:
 
 def _attributes(element: Element) -> Mapping[str, str]:
     return {child.get("key", ""): child.get("value", "") for child in element if child.get("key") is not None}
+
+
+READERS: Mapping[str, Callable[[io.TextIOWrapper, str | None], tuple[Iterable[Row], bool]]] = {
+    ".csv": _read_csv, ".jsonl": _read_json_lines, ".ndjson": _read_json_lines, ".xes": _read_xes,
+}  # fmt: skip

@@ -108,18 +108,16 @@ def cheapest_assignment(
     return _solve(machine, nobody, controllers, cost, forbidden, effort)
 
 
-def _solve(
-    machine: Team, known: Known, control: Known, cost: Costs | None, forbidden: Pairs, effort: int
-) -> Assignment:
+def _solve(team: Team, known: Known, control: Known, cost: Costs | None, forbidden: Pairs, effort: int) -> Assignment:
     """Find the cheapest events that are missing in some local event sets.
 
     Independent parts are solved one by one: pairs of different parts have nothing to do with each other. Where all
     pairs cost the same, it is enough to look at the agents that control or know something of a part: what any other
     agent would learn, one of them can learn instead.
     """
-    parts = independent_parts(machine)
+    parts = independent_parts(team)
     if parts is None:
-        return _AssignmentSearch(enumerate_states(machine), known, control, cost, forbidden).run(known, effort)
+        return _AssignmentSearch(enumerate_states(team), known, control, cost, forbidden).run(known, effort)
     owner = {event: name for name, part in parts.items() for event in part.events}
     special: dict[str, dict[tuple[str, str], float]] = {}
     for (agent, event), value in [*(cost or {}).items(), *((pair, math.inf) for pair in forbidden)]:
@@ -129,8 +127,8 @@ def _solve(
     for name, share in shares(parts, known).items():
         controlled = {event: control[event] for event in parts[name].events if event in control}
         inside = {*share}.union(*controlled.values())
-        team = [agent for agent in known if agent in inside or name in special] or list(known)[:1]
-        known_there = {agent: share.get(agent, Names()) for agent in team}
+        agents = [agent for agent in known if agent in inside or name in special] or list(known)[:1]
+        known_there = {agent: share.get(agent, Names()) for agent in agents}
         costs = special.get(name, {})  # what is forbidden costs infinitely much
         solutions.append(_solve(parts[name], known_there, controlled, costs, (), effort // len(parts)))
         for agent, events in solutions[-1].items():
@@ -142,11 +140,9 @@ def _solve(
 class _AssignmentSearch:
     """What is asked for, in numbers."""
 
-    def __init__(
-        self, machine: RewardMachine, known: Known, control: Known, cost: Costs | None, forbidden: Pairs
-    ) -> None:
-        self.machine = reachable_part(machine)
-        self.agents, self.events = tuple(known), tuple(machine.events)
+    def __init__(self, team: RewardMachine, known: Known, control: Known, cost: Costs | None, forbidden: Pairs) -> None:
+        self.machine = reachable_part(team)
+        self.agents, self.events = tuple(known), tuple(team.events)
         self.place = Names(self.agents)
         self.cost = self.check_costs(cost, forbidden)
         self.control = set(self.pairs_of({a: [e for e, agents in control.items() if a in agents] for a in known}))
@@ -156,10 +152,9 @@ class _AssignmentSearch:
         ratios = {pair: value.as_integer_ratio() for pair, value in self.cost.items() if not math.isinf(value)}
         self.scale = max((divisor for _, divisor in ratios.values()), default=1)  # all are powers of two
         self.unit = 1 + ODD_BURDEN * len(ratios)  # more than all burdens together
-        self.prices = {
-            pair: above * (self.scale // below) * self.unit + (BURDEN if pair in waiting else ODD_BURDEN)
-            for pair, (above, below) in ratios.items()
-        }
+        burdens = {pair: BURDEN if pair in waiting else ODD_BURDEN for pair in ratios}
+        units = {pair: above * (self.scale // below) for pair, (above, below) in ratios.items()}
+        self.prices = {pair: count * self.unit + burdens[pair] for pair, count in units.items()}
 
     def check_costs(self, cost: Costs | None, forbidden: Iterable[tuple[str, str]]) -> dict[Pair, float]:
         """Give every pair its cost; what is forbidden costs infinitely much."""

@@ -77,10 +77,9 @@ class Composition:
     @cached_property
     def is_independent(self) -> bool:
         """Whether no event is in two parts and each part, which rewards nothing else, can be completed by itself."""
-        shared = any(len(owners) > 1 for owners in self.owners.values())
-        return not shared and all(
-            part.is_task_completion and part.is_final[part.reach.order].any() for part in self._machines
-        )
+        if any(len(owners) > 1 for owners in self.owners.values()):
+            return False
+        return all(part.is_task_completion and part.is_final[part.reach.order].any() for part in self._machines)
 
     def is_split_by(self, knows: Mapping[str, Names]) -> bool:
         """Whether each agent has its own part: local event sets that are the events of the parts of the same names."""
@@ -143,7 +142,8 @@ def compose(*machines: RewardMachine) -> RewardMachine:
     states, edges = _explore(machines, events)
     joint, reward = _joint_names(machines, states), None
     if not all(machine.has_completion_rewards for machine in machines):
-        reward = _sum_rewards(machines, zip(edges[0].tolist(), edges[1].tolist(), strict=True), events, joint)
+        moves = ((joint[start], events.at(event)) for start, event in zip(edges[0], edges[1], strict=True))
+        reward = _sum_rewards(machines, moves)
     names = Names(make_distinct([*map(SEPARATOR.join, joint)]))
     return RewardMachine._from_arrays(names, events, 0, edges, _all_final(machines, states), reward)
 
@@ -217,17 +217,16 @@ def _joint_moves(machines: Sequence[RewardMachine], events: Names) -> list[list[
     return moves
 
 
-def _sum_rewards(
-    machines: Sequence[RewardMachine], moves: Iterable[tuple[int, int]], events: Names, joint: Sequence[tuple[str, ...]]
-) -> Rewards:
+def _sum_rewards(machines: Sequence[RewardMachine], moves: Iterable[tuple[tuple[str, ...], str]]) -> Rewards:
     """Add up what the parts that move earn; as decimals, so that 0.1 and 0.2 make 0.3."""
 
     @cache
     def total(*earned: float) -> float:
         return float(sum(Decimal(repr(reward)) for reward in earned))
 
-    rows = ((zip(machines, joint[start], strict=True), events.at(event)) for start, event in moves)
-    sums = [total(*(machine.rewards.get((part, event), 0.0) for machine, part in parts)) for parts, event in rows]
+    rewards = [machine.rewards for machine in machines]
+    rows = ((zip(rewards, states, strict=True), event) for states, event in moves)
+    sums = [total(*(earned.get((state, event), 0.0) for earned, state in pairs)) for pairs, event in rows]
     if not np.isfinite(sums).all():
         raise MachineError("the rewards of these machines are too large to be added")
     return np.array(sums, np.float64)

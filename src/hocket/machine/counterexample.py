@@ -76,9 +76,8 @@ def describe_failure(example: Counterexample) -> str:
     if example.terms:
         return f"{after}, {_describe_rewards(example)}."
     if example.event is None:
-        return (
-            f"{after}, every local reward machine is final, but the team machine is in {example.state}, which is not."
-        )
+        but = f"but the team machine is in {example.state}, which is not"
+        return f"{after}, every local reward machine is final, {but}."
     agents = [confusion.agent for confusion in example.confusions]
     if not agents:
         why = f"nothing prevents {example.event}, which is in no local event set"
@@ -95,10 +94,8 @@ def _describe_rewards(example: Counterexample) -> str:
         one, other = (term.state for term in example.terms)
         rule = f"no agent that knows {example.event} can tell {one} from {other}"
         return f"{example.event} is worth {paid[0]} in state {one}, but {paid[1]} in state {other}, and {rule}"
-    left, right = (
-        listing([term.state if abs(term.weight) == 1 else f"{abs(term.weight)} x {term.state}" for term in side], "and")
-        for side in sides
-    )
+    often = {term: "" if abs(term.weight) == 1 else f"{abs(term.weight)} x " for term in example.terms}
+    left, right = (listing((often[term] + term.state for term in side), "and") for side in sides)
     event, (pays, pays_too) = example.event, paid
     same = f"they get as much for it in {left} together as in {right}"
     return f"whatever the agents that know {event} are paid, {same}, but the team machine pays {pays} and {pays_too}"
@@ -109,10 +106,8 @@ def describe_merging(example: Counterexample, confusion: Confusion) -> str:
     how = "which is final" if example.event is None else f"where {example.event} is defined"
     if example.terms:
         how = f"in both of which {example.event} can happen"
-    return (
-        f"The projection of {confusion.agent} merges {confusion.state} and {confusion.merged_with}, {how}; "
-        f"to separate them, its local event set needs {listing(confusion.missing)}."
-    )
+    merges = f"The projection of {confusion.agent} merges {confusion.state} and {confusion.merged_with}, {how}"
+    return f"{merges}; to separate them, its local event set needs {listing(confusion.missing)}."
 
 
 def name_trace(trace: Sequence[str]) -> str:
@@ -134,19 +129,15 @@ def listing(names: Iterable[str], joint: str = "or") -> str:
 
 def describe_structure(machine: RewardMachine, projections: Views, state: int, event: int) -> Counterexample:
     """Describe a phantom event or premature completion: the trace to its state, and what projections merge."""
-    trace = machine.trace_to(state)
 
     def merged(view: Projection) -> list[Merged]:
         return [(state, *confuse(machine, view.visible, view.classes, state, event))]
 
-    return Counterexample(
-        trace=trace,
-        kind="phantom event" if event >= 0 else "premature completion",
-        event=machine.events.at(event) if event >= 0 else None,
-        state=machine.states.at(state),
-        confusions=_confusions(machine, projections, event, merged),
-        remark="" if machine.meaning is None else machine.meaning.say(trace),
-    )
+    trace, confusions = machine.trace_to(state), _confusions(machine, projections, event, merged)
+    remark = "" if machine.meaning is None else machine.meaning.say(trace)
+    kind: Kind = "phantom event" if event >= 0 else "premature completion"
+    name = machine.events.at(event) if event >= 0 else None
+    return Counterexample(trace, kind, name, machine.states.at(state), confusions, remark)
 
 
 def describe_unshared(machine: RewardMachine, projections: Views, refutation: Refutation) -> Counterexample:
@@ -155,18 +146,12 @@ def describe_unshared(machine: RewardMachine, projections: Views, refutation: Re
     def merged(view: Projection) -> list[Merged]:
         return find_unshared_pairs(machine, view.visible, view.classes, refutation)
 
-    terms = tuple(
-        Term(weight, machine.states.at(int(machine.graph.source[edge])), float(machine.reward[edge]))
-        for edge, weight in refutation.weights
-    )
-    return Counterexample(
-        trace=machine.trace_to(int(machine.graph.source[refutation.weights[0][0]])),
-        kind="reward",
-        event=machine.events.at(refutation.event),
-        state=terms[0].state,
-        confusions=_confusions(machine, projections, refutation.event, merged),
-        terms=terms,
-    )
+    sources = [int(machine.graph.source[edge]) for edge, _ in refutation.weights]
+    rows = zip(refutation.weights, map(machine.states.at, sources), strict=True)
+    terms = tuple(Term(weight, state, float(machine.reward[edge])) for (edge, weight), state in rows)
+    trace, event = machine.trace_to(sources[0]), machine.events.at(refutation.event)
+    confusions = _confusions(machine, projections, refutation.event, merged)
+    return Counterexample(trace, "reward", event, terms[0].state, confusions, terms=terms)
 
 
 def _confusions(

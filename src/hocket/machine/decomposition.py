@@ -78,9 +78,8 @@ class Decomposition:
         """What is legal and worth knowing, one sentence each."""
         said = list(notes_of(self.machine))
         for agent, trace in self.early.items():
-            said.append(
-                f"{agent} can finish before the team: its local reward machine is final after {name_trace(trace)}."
-            )
+            final = f"its local reward machine is final after {name_trace(trace)}"
+            said.append(f"{agent} can finish before the team: {final}.")
         for agent in self.idle:
             known = listing(self.knows[agent], "and") or "empty"
             said.append(f"The local reward machine of {agent} never changes state; its local event set is {known}.")
@@ -157,15 +156,9 @@ def decompose(
         else:
             paid = pay_for_progress(team, projections, controllers, shared)
             machines = {a: view.machine(trace_back=False, reward=paid.floats(a)) for a, view in projections.items()}
-    return Decomposition(
-        machine,
-        known,
-        controllers,
-        MappingProxyType(machines),
-        example,
-        unknown_events(team, list(projections.values())),
-        MappingProxyType({agent: team.trace_to(int(states[0])) for agent, states in early.items() if len(states)}),
-    )
+    traces = {agent: team.trace_to(int(states[0])) for agent, states in early.items() if len(states)}
+    rest = example, unknown_events(team, list(projections.values())), MappingProxyType(traces)
+    return Decomposition(machine, known, controllers, MappingProxyType(machines), *rest)
 
 
 def _by_parts(team: Team, parts: Parts, known: Known, control: Known) -> Decomposition:
@@ -236,11 +229,8 @@ def check_control(machine: Team, agents: Iterable[str], control: Control | None)
 
 def _projections_of(machine: RewardMachine, known: Mapping[str, Names]) -> dict[str, Projection]:
     """Take each agent's projection, once for all agents that have the same local event set."""
-    taken: dict[Names, Projection] = {}
-    return {
-        agent: taken.get(events) or taken.setdefault(events, Projection(machine, flag_events(machine, events)))
-        for agent, events in known.items()
-    }
+    taken = {events: Projection(machine, flag_events(machine, events)) for events in dict.fromkeys(known.values())}
+    return {agent: taken[events] for agent, events in known.items()}
 
 
 def _machines_of(projections: Views) -> dict[str, RewardMachine]:

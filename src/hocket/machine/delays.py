@@ -409,9 +409,8 @@ def _describe(example: DelayCounterexample, sentences: Mapping[str, str]) -> str
         why = f"only {listing(example.agents)} could tell that it is undefined in state {example.state}"
         return f"Counterexample (silent guard): {begin}; {why}."
     if example.kind == "gate":
-        return (
-            f"Counterexample (gate): {begin}, which closes {example.region} to {others}; {others} has not heard of it."
-        )
+        late = f"closes {example.region} to {others}; {others} has not heard of it"
+        return f"Counterexample (gate): {begin}, which {late}."
     late = f"{listing(example.other_deciders, 'and')} {'has' if len(example.other_deciders) == 1 else 'have'} not heard"
     late = f"{late} and {deciding(example.other_deciders)} {happening(str(example.other))}"
     if example.is_trace:

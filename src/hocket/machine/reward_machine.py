@@ -272,12 +272,9 @@ class RewardMachine:
             same_moves = all(map(np.array_equal, self.graph, other.graph))
             same_ends = self.start == other.start and np.array_equal(self.is_final, other.is_final)
             return same_moves and same_ends and np.array_equal(self.reward, other.reward)
-        return (
-            (self.initial, self.states, self.events, self.final)
-            == (other.initial, other.states, other.events, other.final)
-            and self.transitions == other.transitions
-            and self.rewards == other.rewards
-        )
+        names = self.initial, self.states, self.events, self.final
+        same_names = names == (other.initial, other.states, other.events, other.final)
+        return same_names and self.transitions == other.transitions and self.rewards == other.rewards
 
     @cached_property
     def _hash(self) -> int:
@@ -292,10 +289,8 @@ class RewardMachine:
 
     def __repr__(self) -> str:
         if len(self.graph.target) > 24 or len(self.states) > 48 or len(self.events) > 48:
-            return (
-                f"<RewardMachine with {len(self.states):,} states, {len(self.events):,} events, "
-                f"{len(self.graph.target):,} transitions, initial {self.initial!r}, {len(self.final):,} final>"
-            )
+            size = f"{len(self.states):,} states, {len(self.events):,} events, {len(self.graph.target):,} transitions"
+            return f"<RewardMachine with {size}, initial {self.initial!r}, {len(self.final):,} final>"
         parts = [f"initial={self.initial!r}", f"transitions={dict(self.transitions)!r}", f"final={self.final!r}"]
         used = Names(TransitionColumns.of_table(self.transitions).states_from(self.initial))
         if len(self.events) > len({event for _, event in self.transitions}):

@@ -55,9 +55,8 @@ def _check_room(machine: RewardMachine) -> None:
         raise FormatError(f"HOA is written with at most {MOST_PROPOSITIONS:,} events, got {len(machine.events):,}")
     for (state, event), target in machine.transitions.items():
         if state == target:
-            raise FormatError(
-                f"in HOA an event that leaves a state as it is has no transition, got one from {state!r} on {event!r}"
-            )
+            rule = "in HOA an event that leaves a state as it is has no transition"
+            raise FormatError(f"{rule}, got one from {state!r} on {event!r}")
 
 
 # What an automaton means for traces of single events: a machine, or a reason why not.

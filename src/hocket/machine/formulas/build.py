@@ -338,10 +338,9 @@ def _check_room(factors: Sequence[Automaton], conjuncts: Sequence[Conjunct], lim
     hopeful = _count_states(factors)
     if hopeful > limits.states:
         broken = next(conjunct for conjunct in conjuncts if not conjunct.automaton.lasts)
-        raise FormulaError(
-            f"{_quoted(conjuncts)} is too large: it needs about {shown_count(hopeful)} states, more than the limit "
-            f"of {limits.states:,} (most_states), as {_quoted([broken])} can be broken again while others are open"
-        )
+        needed = f"about {shown_count(hopeful)} states, more than the limit of {limits.states:,} (most_states)"
+        why = f"{_quoted([broken])} can be broken again while others are open"
+        raise FormulaError(f"{_quoted(conjuncts)} is too large: it needs {needed}, as {why}")
 
 
 def _count_states(factors: Sequence[Automaton]) -> int:
@@ -411,10 +410,9 @@ def _side_by_side(reading: Reading, limits: Limits) -> RewardMachine:
     count = _count_states([group.automaton for group in reading.groups])
     conjuncts = tuple(conjunct for group in reading.groups for conjunct in group.conjuncts)
     if count > limits.states:
-        raise FormulaError(
-            f"{_quoted(conjuncts)} is too large: it has {shown_count(count)} states, more than the limit of "
-            f"{limits.states:,} (most_states); its {len(reading.groups):,} parts are independent: try parts=True"
-        )
+        needed = f"{shown_count(count)} states, more than the limit of {limits.states:,} (most_states)"
+        hint = f"its {len(reading.groups):,} parts are independent: try parts=True"
+        raise FormulaError(f"{_quoted(conjuncts)} is too large: it has {needed}; {hint}")
     limits.check(_quoted(conjuncts), count, len(reading.events))
     alive = [np.flatnonzero(~group.automaton.hopeless) for group in reading.groups]  # the state of each digit
     ends_badly = any(len(states) < group.automaton.states for states, group in zip(alive, reading.groups, strict=True))

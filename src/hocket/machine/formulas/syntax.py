@@ -318,17 +318,11 @@ class Limits:
         if self._deadline is None:
             self._deadline = now + self.seconds
         if states > self.states:
-            raise FormulaError(
-                f"{what} is too large: it needs more than {self.states:,} states, "
-                f"the limit (most_states); {states:,} were reached"
-            )
+            rule = f"it needs more than {self.states:,} states, the limit (most_states)"
+            raise FormulaError(f"{what} is too large: {rule}; {states:,} were reached")
         if states * kinds > MOST_MOVES:
-            raise FormulaError(
-                f"{what} is too large: {states:,} states with {kinds:,} kinds of events "
-                f"are more than {MOST_MOVES:,} transitions"
-            )
+            size = f"{states:,} states with {kinds:,} kinds of events"
+            raise FormulaError(f"{what} is too large: {size} are more than {MOST_MOVES:,} transitions")
         if now > self._deadline:
-            raise FormulaError(
-                f"{what} takes more than {self.seconds:g} seconds, the limit (most_seconds); "
-                f"{states:,} states were reached"
-            )
+            rule = f"takes more than {self.seconds:g} seconds, the limit (most_seconds)"
+            raise FormulaError(f"{what} {rule}; {states:,} states were reached")
