@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -61,11 +61,12 @@ class HiddenTask:
         self.steps += 1
         self.moved, before = True, dict(self.cells)
         seen = self._episode.step({agent: ACTIONS[action] for agent, action in actions.items()})
-        met = [
-            event
-            for event, agents in self._task.controllers.items()
-            if all(self.is_met(agent, event, before[agent], seen.cells[agent]) for agent in agents)
-        ]
+
+        def is_met_by_all(event: str) -> bool:
+            agents = self._task.controllers[event]
+            return all(self.is_met(agent, event, before[agent], seen.cells[agent]) for agent in agents)
+
+        met = [*filter(is_met_by_all, self._task.controllers)]
         attempts: list[Attempt] = []
         for number, happened in enumerate((*seen.rounds, ())):
             busy: set[str] = set()
@@ -89,17 +90,15 @@ class HiddenTask:
         No other step of it is to be avoided, and neither is the last, if it is to go safely.
         """
         start, closed, grid = self.cells[agent], self._episode.closed(agent), self._task.grid
-        first: dict[int, tuple[int, int]] = {start: (STAY, 0)}
-        queue = deque([start])
-        while queue:
-            cell = queue.popleft()
+        ways: dict[int, tuple[int, int]] = {start: (STAY, 0)}  # to each cell: the first action, and how long it is
+        for cell in (queue := [start]):  # grows while it is read
+            begun, steps = ways[cell]
             for action in (STAY, *range(STAY)):
-                end, (begun, steps) = grid.neighbor(cell, action, closed), first[cell]
-                way = action if cell == start else begun, steps + 1
+                end, way = grid.neighbor(cell, action, closed), (begun if steps else action, steps + 1)
                 if is_target(cell, end) and not (safely and is_avoided(cell, end)):
                     return way
-                if end not in first and not is_avoided(cell, end):
-                    first[end] = way
+                if end not in ways and not is_avoided(cell, end):
+                    ways[end] = way
                     queue.append(end)
         return None
 
@@ -204,12 +203,11 @@ class Explorer:
 
     def forget_assumptions(self) -> None:
         """Begin again with what was seen, where that contradicts what was assumed, and assume nothing any more."""
-        seen = (
-            Episode(name, tuple(row for place, row in enumerate(rows) if (name, place) not in (self.assumed or ())))
-            for name, rows in self.inquiry.log.episodes
-        )
-        log = Log(tuple(episode for episode in seen if episode.attempts))
-        self.inquiry = Inquiry(self.task.knows, log, self.hidden.episodes, self.trackers)
+        seen, assumed = [], self.assumed or ()
+        for name, rows in self.inquiry.log.episodes:
+            if attempts := tuple(row for place, row in enumerate(rows) if (name, place) not in assumed):
+                seen.append(Episode(name, attempts))
+        self.inquiry = Inquiry(self.task.knows, Log(tuple(seen)), self.hidden.episodes, self.trackers)
         self.assumed = None
 
     def situation(self, event: str) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
@@ -247,19 +245,13 @@ class Explorer:
 
         Where teammates control it, too, they are taken to stay.
         """
-        hidden, cells = self.hidden, dict(self.hidden.cells)
-        causes = [
-            other
-            for other in self.inquiry.facts.events
-            if other != event
-            and agent in self.task.controllers[other]
-            and self.inquiry.expect(other) != "refused"
-            and all(
-                hidden.is_met(name, other, cells[name], cells[name])
-                for name in self.task.controllers[other]
-                if name != agent
-            )
-        ]
+        hidden, cells, causes = self.hidden, dict(self.hidden.cells), []
+        for other in self.inquiry.facts.events:
+            controllers = self.task.controllers[other]
+            if other == event or agent not in controllers or self.inquiry.expect(other) == "refused":
+                continue
+            if all(hidden.is_met(name, other, cells[name], cells[name]) for name in controllers if name != agent):
+                causes.append(other)
         return cache(lambda before, cell: any(hidden.is_met(agent, other, before, cell) for other in causes))
 
     def observe(self, actions: Mapping[str, int], left: list[str], purpose: Purpose) -> bool | None:
@@ -296,13 +288,13 @@ def with_learnt_machine(task: Task, answer: Inferred) -> Task:
     """
     if answer.team.most_states > LARGEST_TEAM:
         return replace(task, machine=answer.team)
-    learnt = replace(task, machine=answer.team.machine())
+    team = answer.team.machine()
+    learnt = replace(task, machine=team)
     try:
         for agent in learnt.agents:
             learnt.closed_regions(agent)
     except TaskError:
-        trackers = (as_reward_machine(machine, events) for machine, events in trackers_of(task))
-        learnt = replace(task, machine=compose(answer.team.machine(), *trackers))
+        learnt = replace(task, machine=compose(team, *(as_reward_machine(*tracker) for tracker in trackers_of(task))))
     return learnt
 
 

@@ -15,6 +15,7 @@ from hocket.inference.encoding import SOLVER, Clauses, LocalMachine, Place, Tree
 from hocket.inference.facts import Facts, Nodes
 
 Machines = Sequence[LocalMachine]
+Asked = dict[int, tuple[str | None, bool]]  # variable -> the event that is asked about, and the answer that is expected
 
 
 class Tracker(NamedTuple):
@@ -150,7 +151,7 @@ class RivalSearch:
     def reach(self, agent: int, state: int, event: str, rounds: int) -> tuple[str, ...] | None:
         """Find a run to where an agent is in a state and the others that know an event accept it; it ends with it."""
 
-        def ask() -> dict[int, tuple[str | None, bool]]:
+        def ask() -> Asked:
             chosen = self.clauses.variable()
             self.clauses.add(-chosen, self.known[agent][state])
             for index in self.facts.knowers[event]:
@@ -162,7 +163,7 @@ class RivalSearch:
         question = self._solve(ask, rounds)
         return None if question is None else question.attempts
 
-    def _solve(self, ask: Callable[[], dict[int, tuple[str | None, bool]]], rounds: int) -> Question | None:
+    def _solve(self, ask: Callable[[], Asked], rounds: int) -> Question | None:
         """Look for a run of the fewest rounds after which one of some literals can be true."""
         solvers, _ = load_solvers()
         with solvers.Solver(name=SOLVER) as solver:
@@ -172,20 +173,18 @@ class RivalSearch:
                 self.clauses.add(-chosen, *asked)
                 solver.append_formula(self.clauses.take())
                 if solver.solve(assumptions=[chosen]):
-                    return self._decode(asked, {literal for literal in solver.get_model() if literal > 0})
+                    true = {literal for literal in solver.get_model() if literal > 0}
+                    answer = next(asked[question] for question in asked if question in true)
+                    trace = (event for happens in self.rounds for event, one in happens.items() if one in true)
+                    rivals = {self.facts.agents[index]: machine.decode(true) for index, machine in self.unknown.items()}
+                    return Question(tuple(trace), *answer, rivals)
                 if number < rounds:
                     self._unroll()
         return None
 
-    def _decode(self, asked: dict[int, tuple[str | None, bool]], true: set[int]) -> Question:
-        event, expected = next(asked[question] for question in asked if question in true)
-        trace = (event for happens in self.rounds for event, variable in happens.items() if variable in true)
-        rivals = {self.facts.agents[index]: machine.decode(true) for index, machine in self.unknown.items()}
-        return Question(tuple(trace), event, expected, rivals)
-
-    def _ask(self) -> dict[int, tuple[str | None, bool]]:
+    def _ask(self) -> Asked:
         """Make variables for the disagreements that are possible now: about an event or about completion."""
-        asked: dict[int, tuple[str | None, bool]] = {}
+        asked: Asked = {}
         for event in (*self.facts.events, None):
             knowers = self.facts.knowers[event] if event is not None else range(len(self.facts.agents))
             changed = [index for index in knowers if index in self.unknown]
