@@ -23,8 +23,7 @@ from rich.console import Console
 import hocket as hk
 from hocket.cli import main as cli
 from hocket.cli.check import print_map
-from hocket.cli.game import TerminalGame, draw_frame
-from hocket.cli.play import Keyboard
+from hocket.cli.play import Keyboard, TerminalGame, draw_frame
 from hocket.draw import palette
 from hocket.draw.scene import Moment, Scene
 from hocket.draw.task_scene import scene_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 
 import hocket as hk
-from hocket.cli.game import TerminalGame, draw_frame
+from hocket.cli.play import TerminalGame, draw_frame
 from hocket.machine import completion
 from hocket.machine.completion import find_idle
 from hocket.machine.names import Names

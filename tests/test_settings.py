@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 import hocket as hk
-from hocket.cli.learners import as_written, describe_settings, settings_page, shared_settings
 from hocket.cli.main import run
-from hocket.cli.train import parse_sweeps
+from hocket.cli.train import as_written, describe_settings, parse_sweeps, settings_page, shared_settings
 from hocket.learn.catalogue import LEARNERS, default_learner, named_settings
 from hocket.learn.settings import DEFAULT_LEARNER, DEVICES, NAMED_SETTINGS, declared, rename_settings
 from hocket.study.records import run_keys, set_apart

@@ -29,9 +29,8 @@ from hocket.studio.pictures import MOST_INTERESTING, excerpt_of
 from hocket.studio.processes import CutOffError, TrainingProcess, Worker
 from hocket.studio.sections import keys_of, line_of
 from hocket.studio.server import Studio, _body, _while_wanted
-from hocket.studio.starts import start_text
 from hocket.studio.understanding import COLOR_NUMBERS, cheapest_repairs, judge, subject_of, understand
-from hocket.studio.worker import answer
+from hocket.studio.worker import answer, start_text
 from hocket.task.catalogue import source_of
 from hocket.task.episode import TeamEpisode
 

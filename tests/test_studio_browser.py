@@ -26,7 +26,7 @@ from hocket.machine.formats import toml
 from hocket.runtime.launch import find_agreed
 from hocket.runtime.log import AgentLog
 from hocket.runtime.settings import RunSettings
-from hocket.studio.starts import start_text
+from hocket.studio.worker import start_text
 from hocket.task.catalogue import rendezvous
 from rest import boxes, quieten, settle
 

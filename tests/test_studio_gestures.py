@@ -12,8 +12,8 @@ import hocket as hk
 from hocket.errors import HocketError
 from hocket.studio.gestures import apply_gesture
 from hocket.studio.sections import SMALL, keys_of, parse, split
-from hocket.studio.starts import start_names, start_text
 from hocket.studio.understanding import subject_of, understand
+from hocket.studio.worker import start_names, start_text
 from searches import examples
 
 BUTTONS = (resources.files("hocket.task.builtin") / "buttons.toml").read_text(encoding="utf-8")

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 from rich.text import Text
+from tyro.conf import Positional
 
-from hocket.cli.options import Flag, Json, MaybePath, Words, flat, items, option
-from hocket.cli.subject import OnSubject, enumerated, is_large, print_size, print_task
+from hocket.cli.options import Flag, Json, MaybePath, MaybeText, Words, flat, items, lists, names, option
 from hocket.cli.terminal import PIPE_WIDTH, SHOWN_AGENTS, make_console, print_json, print_line, print_rest, print_table
-from hocket.errors import AssignmentError, FormatError, HocketError, InfeasibleError
+from hocket.documents import Document
+from hocket.errors import AssignmentError, InfeasibleError, counted, located
 from hocket.machine.composition import Composition
-from hocket.machine.decomposition import decompose
-from hocket.machine.formats.schema import Design
+from hocket.machine.decomposition import decompose, enumerate_states
+from hocket.machine.formats.schema import LANGUAGES, Design, design_from
 from hocket.machine.reward_machine import RewardMachine
+from hocket.task.catalogue import load
 from hocket.task.task import Task
 
 if TYPE_CHECKING:  # what only some answers need is loaded with them
@@ -29,12 +31,74 @@ if TYPE_CHECKING:  # what only some answers need is loaded with them
 
 Pairs = Iterable[tuple[str, str]]
 
+LARGEST_COMPOSITION = 50_000  # states of a composition up to which it is enumerated to be shown or repaired
 SHOWN_STATES = 40  # rows of a machine's table
 SHOWN_ROWS, SHOWN_COLUMNS = 100, 400  # cells of a map, the columns where no terminal is narrower
 SHOWN_PARTS = 8  # of a sentence
 LARGEST_SUGGESTION = 200_000  # transitions up to which `check` looks for a repair by itself
 SIGNS = {"evidence": "  ", "warning": "Warning: "}
 STYLES = {"yes": "bold green", "no": "bold red", "problem": "bold red", "warning": "yellow"}
+
+
+@dataclass(frozen=True)
+class OnSubject:
+    """What the commands that work on a task or a machine have in common."""
+
+    target: Annotated[Positional[str], option("[TASK|MACHINE]")] = ""
+    """A built-in name (buttons, rendezvous-3) or a file (.toml, .json, .txt, .dot, .hoa)."""
+    knows: Annotated[Words, option("AGENT=EVENT,...")] = ()
+    """An agent's local event set, in place of the file's."""
+    control: Annotated[Words, option("EVENT=AGENT,...")] = ()
+    """The agents that control an event, in place of the file's (machines only; in a task, conditions decide)."""
+    formula: Annotated[MaybeText, option("TEXT")] = None
+    """A formula of LTLf in place of a task or machine: "F key & (!door U key)"."""
+    regex: Annotated[MaybeText, option("TEXT")] = None
+    """A regular expression over events, likewise: "(load drop)* ; take"."""
+    declare: Annotated[Words, option("CONSTRAINT")] = ()
+    """DECLARE constraints, likewise: "response(a, b)" "existence(b)"."""
+    events: Annotated[str, option("EVENT,...")] = ""
+    """All events that can happen, if the sentence does not name them all."""
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        return self.target or next((key for key in LANGUAGES if getattr(self, key)), "nothing")
+
+    def subject(self) -> Task | Design:
+        """Load a task or a machine by its name, or read the sentence that was given instead.
+
+        Without local event sets, agents know what they control.
+        """
+        given = lists(self.knows, "--knows")
+        sentences: Document = {"formula": self.formula, "regex": self.regex, "declare": flat(self.declare) or None}
+        document: Document = {key: value for key, value in sentences.items() if value is not None}
+        if len(document) + bool(self.target) != 1:
+            rule = "name a task or a machine, or give one of --formula, --regex and --declare"
+            raise AssignmentError(f"{rule}, got {', '.join([*document, *filter(None, [self.target])]) or 'nothing'}")
+        if self.events:
+            document["events"] = list(names(self.events))
+        subject = load(self.target) if self.target else design_from(document)
+        if isinstance(subject, Task):
+            if self.control:
+                raise AssignmentError("--control is for machines only; in a task, the conditions of events decide")
+            return subject.with_knows(given) if given else subject
+        control = {**subject.control, **lists(self.control, "--control")}
+        knows = dict(subject.knows)
+        if not knows:
+            for event, agents in control.items():
+                for agent in agents:
+                    knows[agent] = (*knows.get(agent, ()), event)
+        return subject._replace(knows={**knows, **given}, control=control)
+
+
+def is_large(machine: RewardMachine | Composition) -> bool:
+    """Say whether a machine may have more states than anyone would list."""
+    return isinstance(machine, Composition) and machine.most_states > LARGEST_COMPOSITION
+
+
+def enumerated(subject: Task | Design) -> RewardMachine:
+    """Build the team machine with all its states."""
+    return enumerate_states(subject.machine) if isinstance(subject, Task) else subject.enumerated()
 
 
 @dataclass(frozen=True)
@@ -90,10 +154,8 @@ class Check(OnSubject):
         if isinstance(subject, Design):
             machine = subject.machine if subject.knows else subject.enumerated()
             return check_machine(machine, subject.knows, subject.control)
-        try:
+        with located(path=self.name):
             return check_task(subject, play=not self.no_play)
-        except HocketError as error:
-            raise FormatError(str(error), path=self.name) from None
 
     def suggest(self, subject: Task | Design) -> tuple[Assignment | None, str]:
         """Look for what `hocket repair` would add, where that does not take long, or what stands in its way."""
@@ -108,6 +170,25 @@ class Check(OnSubject):
         except InfeasibleError as error:
             return None, str(error)
         return (None, "no event was found that helps the team") if stall and not added else (added, "")
+
+
+def print_task(console: Console, task: Task) -> None:
+    """Say what a task is about."""
+    where = f"{counted(len(task.agents), 'agent')} on a map of {task.grid.rows} x {task.grid.columns} cells"
+    console.print(Text.assemble((task.name, "bold"), ": ", where))
+    if task.description:
+        console.print(Text(task.description, "italic"))
+
+
+def print_size(console: Console, name: str, machine: RewardMachine | Composition) -> None:
+    """Say how large a machine is."""
+    if isinstance(machine, Composition):
+        kind, sizes = "a composition of ", {"part": len(machine.parts), "event": len(machine.events)}
+    else:
+        kind, sizes = "", {"state": len(machine.states), "event": len(machine.events)}
+        sizes |= {"transition": len(machine.graph.target), "final state": len(machine.final)}
+    said = ", ".join(counted(size, thing) for thing, size in sizes.items())
+    console.print(Text.assemble((name, "bold"), f": {kind}{said}"))
 
 
 def print_verdict(console: Console, verdict: Verdict) -> None:
@@ -196,13 +277,12 @@ def find_repair(
     from hocket.machine.assignment import EFFORT, repair
     from hocket.task.repair import repair_task
 
-    most = EFFORT if effort is None else effort
-    if isinstance(subject, Design):
-        is_in_parts = isinstance(subject.machine, Composition) and subject.machine.is_independent
-        team = subject.machine if is_in_parts else subject.enumerated()
-        return repair(team, subject.knows, subject.control, costs, forbidden, most), ""
-    repaired = repair_task(subject, costs, forbidden, most)
-    return repaired.added, repaired.stall
+    if isinstance(subject, Task):
+        repaired = repair_task(subject, costs, forbidden, effort or EFFORT)
+        return repaired.added, repaired.stall
+    is_in_parts = isinstance(subject.machine, Composition) and subject.machine.is_independent
+    team = subject.machine if is_in_parts else subject.enumerated()
+    return repair(team, subject.knows, subject.control, costs, forbidden, effort or EFFORT), ""
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:

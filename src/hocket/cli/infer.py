@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional
 
+from hocket.cli.check import LARGEST_COMPOSITION, print_machine
 from hocket.cli.options import Flag, Json, MaybeNumber, MaybePath, MaybeText, Number, Words, lists, option
 from hocket.cli.study import RunOptions
-from hocket.cli.subject import LARGEST_COMPOSITION
 from hocket.cli.terminal import SHOWN_AGENTS, make_console, print_json, print_rest
 from hocket.errors import AssignmentError, HocketError, SettingsError, counted
 from hocket.exploration.explore import STEPS, Explored, explore, with_learnt_machine
@@ -90,8 +90,6 @@ class Infer:
 
 def print_answer(console: Console, answer: Inferred) -> None:
     """Print machines with how many episodes show each transition, what to try next, and the claim."""
-    from hocket.cli.check import print_machine
-
     log, evidence = answer.log, answer.evidence
     sizes = (counted(len(log.episodes), "episode"), counted(log.attempts, "attempt"), counted(len(log.events), "event"))
     console.print(f"{', '.join(sizes)} ({OBSERVED_WORDS[log.observed]})\n")

@@ -42,7 +42,7 @@ COMMANDS = {  # in the order in which a newcomer needs them: the module and the 
     "show": "check.Show",
     "play": "play.PlayTask",
     "studio": "tasks.OpenStudio",
-    "learners": "learners.ListLearners",
+    "learners": "train.ListLearners",
     "train": "train.Train",
     "survey": "train.SurveyMap",
     "study": "study.RunStudy",
@@ -155,7 +155,7 @@ def _dispatch(args: list[str]) -> int:
         command = _parse(args or ["--help"])
     except SystemExit as stop:  # help was asked for, or the arguments are invalid
         if stop.code == 0 and args[:1] == ["train"]:
-            from hocket.cli.learners import print_settings
+            from hocket.cli.train import print_settings
 
             print_settings()
         return stop.code if isinstance(stop.code, int) else 2

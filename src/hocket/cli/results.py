@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
@@ -37,12 +37,12 @@ RETURNS = (
 )
 
 
+@dataclass
 class Progress:
     """How far a study is: jobs, speed, time left, and the medians of the latest tests."""
 
-    def __init__(self) -> None:
-        self.update: Update | None = None
-        self.begin = time.perf_counter()
+    update: Update | None = None
+    begin: float = field(default_factory=time.perf_counter)
 
     def show(self, update: Update) -> None:
         """Take note of how far it is; drawing happens several times a second."""

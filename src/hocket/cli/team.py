@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -127,14 +127,14 @@ class RunTeam:
         return code
 
 
+@dataclass
 class View:
     """How the processes are: a table on a terminal, and in a pipe a line for each event."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self.begun = time.monotonic()
-        self.status: dict[str, dict[str, Any]] = {}
-        self.counts: dict[str, int] = {}
+    console: Console
+    begun: float = field(default_factory=time.monotonic)
+    status: dict[str, dict[str, Any]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
 
     def tell(self, name: str, status: dict[str, Any]) -> None:
         """Take note of how a process is; in a pipe, say it."""

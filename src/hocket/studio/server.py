@@ -27,8 +27,7 @@ from hocket.studio.folder import LIMIT, SUFFIX, ConflictError, Folder
 from hocket.studio.guard import LONGEST_NONCE, AccessGuard, Session, same
 from hocket.studio.pictures import Data
 from hocket.studio.processes import CutOffError, Trainings, Worker
-from hocket.studio.starts import start_text
-from hocket.studio.worker import CHECKS, GAMES, JOBS, RUNS, SEARCHES
+from hocket.studio.worker import CHECKS, GAMES, JOBS, RUNS, SEARCHES, start_text
 
 MOST_SENT = 3 * LIMIT  # bytes of a request
 KINDS = {".js": "text/javascript", ".css": "text/css"}

@@ -1,18 +1,21 @@
-"""What a text means: its world, whether its task is decomposable, and all cheapest repairs, as the page is told."""
+"""What a text means, as the page is told: its world, whether its task is decomposable, repairs, what explains a log."""
 
 from __future__ import annotations
 
+import base64
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hocket.documents import Document
 from hocket.draw.map_svg import map_svg
 from hocket.draw.palette import LINE_COLORS, agent_colors, choose_styles
 from hocket.draw.scene import Moment, Scene
 from hocket.draw.task_scene import scene_of
-from hocket.errors import HocketError, InfeasibleError, SettingsError, cut_names, printable
+from hocket.errors import FormatError, HocketError, InfeasibleError, SettingsError, cut_names, printable
+from hocket.files import MEGABYTE
 from hocket.machine.assignment import EFFORT_FOR_A_HINT, Assignment, repair
 from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.counterexample import describe_failure, describe_merging
@@ -30,9 +33,14 @@ from hocket.task.task import Task
 from hocket.task.teamwork.check import Stall, TeamCheck
 from hocket.task.verdict import Part, Verdict, check_machine, check_task, with_delays
 
+if TYPE_CHECKING:
+    from hocket.inference.logs import Log
+
 COLOR_NUMBERS = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as the page's style has them
 MOST_REPAIRS, MOST_SEARCHES = 6, 24
 MOST_SHOWN = 300  # last steps of an episode that stalls
+LARGEST_LOG = 2 * MEGABYTE
+SECONDS = 8.0  # to explain a log; the page waits
 Pairs = frozenset[tuple[str, str]]  # (agent, event)
 NESTED = "is nested too deeply to be a task"
 
@@ -319,3 +327,44 @@ def _cheapest(machine: RewardMachine | Composition, knows: Knows, needs: Control
             seen.add(pairs)
             yield fix
         waiting += [more for pair in sorted(pairs) if (more := forbidden | {pair}) not in waiting]
+
+
+# Logs that were dropped on the page.
+
+
+def explain_log(request: Mapping[str, object]) -> Data:
+    """Say whether a log can be explained with the local event sets of a text; if so, show the machines."""
+    from hocket.draw.learnt import learnt_svg  # what few pages ask for
+    from hocket.inference.infer import UnexplainedError, infer
+
+    knows = {agent: tuple(events) for agent, events in subject_in(request).knows.items()}
+    log = _log_in(request)
+    try:
+        answer = infer(log, knows, seconds=SECONDS)
+    except UnexplainedError as error:
+        return {"explained": False, "said": str(error)}
+    picture = base64.b64encode(learnt_svg(answer).encode()).decode()
+    return {
+        "explained": True,
+        "said": answer.claim,
+        "questions": [question.explain() for question in answer.questions],
+        "picture": f"data:image/svg+xml;base64,{picture}",
+    }
+
+
+def _log_in(request: Mapping[str, object]) -> Log:
+    """Read the log of a request as if it were a file of its name."""
+    from hocket.inference.logs import OBSERVED, read_log
+
+    content, name = str(request.get("log", "")), Path(str(request.get("log_name", ""))).name
+    if len(content.encode()) > LARGEST_LOG:
+        most = LARGEST_LOG // MEGABYTE
+        raise FormatError(f"must be at most {most} MB to be shown here; use `hocket infer`", path=name)
+    observed = next((known for known in OBSERVED if known == request.get("observed")), None)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"log{Path(name).suffix}"
+        path.write_text(content, encoding="utf-8")
+        try:
+            return read_log(path, observed, str(request["outcome"]) if request.get("outcome") else None)
+        except FormatError as error:
+            raise FormatError(str(error).replace(str(path), name)) from None

@@ -12,15 +12,21 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib import import_module
+from functools import cache
+from importlib import import_module, resources
 from typing import BinaryIO, NamedTuple
 
-from hocket.errors import HocketError, printable
+from hocket.errors import FormatError, HocketError, known_names, printable
+from hocket.machine.formats import FORMATS, toml
+from hocket.machine.formats import json as json_notation
 from hocket.studio.gestures import apply_gesture
 from hocket.studio.pictures import Data
-from hocket.studio.starts import NEW, gallery, imported, start_text
-from hocket.studio.understanding import NESTED, cheapest_repairs, folder_of, judge, subject_in, understand
+from hocket.studio.understanding import NESTED, cheapest_repairs, explain_log, folder_of, judge, subject_in, understand
+from hocket.task.catalogue import built_in_tasks, rendezvous, source_of
 
+NEW = "new task"
+OWN_STARTS = {"from a formula": "formula.toml", "a machine alone": "machine.toml"}  # files of the page
+FAMILIES = ("rendezvous-2", "rendezvous-3")
 MOST_MEMORY = 6 * 1024**3  # bytes of addresses, where the system can hold a process to that
 
 Request = Mapping[str, object]
@@ -82,6 +88,52 @@ def _edit(request: Request) -> Data:
     return {"refused": error["message"]} if isinstance(error, dict) else {"text": text, "world": world}
 
 
+# What a design can start from: a new task, a formula, and the tasks that come with hocket.
+
+
+def start_names() -> list[str]:
+    """List all starts."""
+    return [NEW, *OWN_STARTS, *built_in_tasks(), *FAMILIES]
+
+
+@cache
+def start_text(name: str) -> str:
+    """Return the text of a start."""
+    if name in OWN_STARTS:
+        return (resources.files("hocket.studio.page") / OWN_STARTS[name]).read_text(encoding="utf-8")
+    if name in FAMILIES:
+        return toml.unparse(rendezvous(int(name.rpartition("-")[2])).document())
+    text = source_of("" if name == NEW else name or "?")
+    if text is not None:
+        return text
+    raise FormatError(f"there is no start {name!r:.60} ({known_names(name, start_names())})")
+
+
+def imported(content: str, suffix: str) -> str:
+    """Write what a file of another format says as TOML, to begin with."""
+    if suffix != ".json":
+        return FORMATS[".toml"].write(FORMATS[suffix].read(content))
+    document = json_notation.parse(content)
+    if not isinstance(document, dict):
+        raise FormatError("a task or a machine is a table")
+    text = toml.unparse(document)
+    with suppress(FormatError):
+        if toml.parse(text) == document:
+            return text
+    raise FormatError("this has something that TOML cannot say, such as null")
+
+
+@cache
+def gallery() -> Data:
+    """Tell all starts with a description and a map."""
+    worlds = {name: understand(start_text(name)) for name in start_names()}
+    keys = ("description", "map", "agents")
+    return {"starts": [{"name": name} | {key: world.get(key) for key in keys} for name, world in worlds.items()]}
+
+
+# The jobs.
+
+
 def _later(module: str, name: str) -> Callable[[Request], Data]:
     """Take a job from a module of the studio that is loaded when it is needed: the compiler may come with it."""
 
@@ -108,7 +160,7 @@ JOBS: Mapping[str, Job] = {
     "judge": Job(lambda request: judge(subject_in(request)), SEARCHES),
     "pictures": Job(lambda request: {"machines": _understand(request, wait=True).get("machines")}, SEARCHES),
     "repairs": Job(lambda request: cheapest_repairs(subject_in(request)), SEARCHES),
-    "log": Job(_later("logs", "explain_log"), SEARCHES),
+    "log": Job(explain_log, SEARCHES),
     "gallery": Job(lambda request: gallery(), SEARCHES),
     "play": Job(_later("playing", "play"), GAMES),
     "learners": Job(_later("playing", "learners"), GAMES),

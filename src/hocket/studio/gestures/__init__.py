@@ -8,7 +8,7 @@ from typing import get_type_hints
 
 from hocket.errors import FormatError, known_names
 from hocket.machine.names import check_name
-from hocket.studio.gestures import agents, ground, names
+from hocket.studio.gestures import agents, ground
 from hocket.studio.gestures.draft import Draft, NewName
 from hocket.task.grid import MOST_CELLS
 
@@ -16,9 +16,9 @@ GESTURES: Mapping[str, Callable[..., None]] = {  # a page calls them as the func
     change.__name__.replace("_", " "): change
     for change in (
         *(ground.paint, ground.start, ground.gate, ground.resize, agents.know, agents.repair),
-        *(agents.agent, names.remove_agent, names.rename_agent, names.rename_place),
-        *(agents.condition, names.rename_event, names.remove_event, agents.transition, agents.cut),
-        *(names.rename_state, agents.remove_state, agents.final, agents.initial, agents.sentence),
+        *(agents.agent, agents.remove_agent, agents.rename_agent, agents.rename_place),
+        *(agents.condition, agents.rename_event, agents.remove_event, agents.transition, agents.cut),
+        *(agents.rename_state, agents.remove_state, agents.final, agents.initial, agents.sentence),
     )
 }
 

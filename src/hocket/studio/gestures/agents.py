@@ -1,34 +1,100 @@
-"""Gestures on agents, events and machines: who knows what, when an event happens, and where it leads."""
+"""Gestures on agents, events and machines: who knows what, where events lead, and names, wherever these stand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, MutableMapping, MutableSequence
+from typing import Any
 
 from hocket.errors import FormatError
 from hocket.machine.formats.schema import LANGUAGES
-from hocket.studio.gestures.draft import Draft, NewName, Row, drop_all, inline, put, take
+from hocket.studio.gestures.draft import Draft, NewName, Row, inline, put, rename_key, replace_all, take, targets_of
+from hocket.studio.gestures.ground import MapText
 from hocket.studio.understanding import subject_of
+from hocket.task.conditions import Named, parse_option, rename_in_conditions, write_conditions
 from hocket.task.editing import set_events
-from hocket.task.grid import WALL
+from hocket.task.grid import FLOOR, WALL
+from hocket.task.task import Task
+
+MACHINES = ("", "machine.", "machine.parts.*.")
+# Paths of tables whose keys are names, and of lists of names; with "=", of tables whose values are. A * is every key.
+MENTIONS: Mapping[str, tuple[str, ...]] = {
+    "agent": ("agents", "knows", "control.*", "gates.*", "events.*", "machine.parts"),
+    "place": ("legend=", "legend.*", "places", "gates", "bodies"),
+    "event": (
+        *(f"{at}transitions.*" for at in MACHINES), *(f"{at}rewards.*" for at in MACHINES),
+        *(f"{at}events" for at in MACHINES), "control", "knows.*", "memory",
+        "agents.*.knows", "agents.*.memory", "agents.*.sync",
+        "gates.*=", "gates.*.*=", "gates.*.*.open", "gates.*.*.close",
+    ),
+    "state": ("transitions", "transitions.*=", "transitions.*.*=", "final", "states", "rewards"),  # in its machine
+}  # fmt: skip
+
+
+# Names.
+
+
+def _at(node: Any, path: str) -> list[Any]:  # noqa: ANN401
+    """Find what a path leads to."""
+    nodes = [node]
+    for key in path.rstrip("=").split("."):
+        tables = [node for node in nodes if isinstance(node, MutableMapping)]
+        nodes = [table[name] for table in tables for name in ([*table] if key == "*" else [key]) if name in table]
+    return nodes
+
+
+def _rename(node: Any, kind: str, old: str, new: str | None) -> None:  # noqa: ANN401
+    """Change a name in all tables and lists in which names of a kind stand; without a new one, take it away."""
+    for path in MENTIONS[kind]:
+        for holder in _at(node, path):
+            if isinstance(holder, MutableMapping) and not path.endswith("="):
+                if new is None:
+                    holder.pop(old, None)
+                else:
+                    rename_key(holder, old, new)
+            elif isinstance(holder, MutableMapping | MutableSequence):
+                replace_all(holder, old, new)
+
+
+def _drop(draft: Draft, kind: str, name: str) -> None:
+    """Take a name away, and whatever is said of it; gates that nothing opens or closes any more go as well."""
+    _rename(draft, kind, name, None)
+    for place, gates in [*draft.get("gates", {}).items()]:
+        for agent, gate in [*gates.items()]:
+            if isinstance(gate, MutableMapping):
+                for key in [key for key in ("open", "close") if gate.get(key) == []]:
+                    del gate[key]
+                if not {"open", "close"} & {*gate}:
+                    del gates[agent]
+        if not gates:
+            del draft["gates"][place]
+
+
+def _check(old: str, new: str, known: Iterable[str], what: str, hint: str = "") -> None:
+    """Require that one name exists, and that the other one is not in use."""
+    names = {*known}
+    if old not in names:
+        raise FormatError(f"the text has no {what} {old!r:.60}{hint}")
+    if new in names and new != old:
+        raise FormatError(f"there is {'an' if what[0] in 'ae' else 'a'} {what} {new!r} already")
+
+
+# Agents.
 
 
 def know(draft: Draft, agent: str, event: str, known: bool) -> None:
-    """Put an event into an agent's local event set, or take it out."""
-    row, key = _known(draft, agent)
-    if known:
-        _learn(draft, row, key, [event])
-    else:
-        set_events(row, key, [name for name in row[key] if name != event])
-
-
-def _learn(draft: Draft, row: Row, key: str, added: Iterable[str]) -> None:
-    """Add events to a local event set, each before the first that the file names later."""
-    known, order = [*row[key]], {event: place for place, event in enumerate(draft.events)}
-    for event in added:
-        later = (place for place, name in enumerate(known) if order.get(name, 0) > order.get(event, len(order)))
-        if event not in known:
-            known.insert(next(later, len(known)), event)
-    set_events(row, key, known)
+    """Put an event into an agent's local event set, before the first that the file names later, or take it out."""
+    row, key = (draft.agent(agent), "knows") if draft.has_world else (draft.table("knows"), agent)
+    if key not in row:  # then it follows from something else, and is written down first
+        knows = subject_of(draft.text).knows
+        if agent not in knows and draft.has_world:
+            raise FormatError(f"agent {agent!r} does not exist")
+        put(row, key, list(knows.get(agent, ())))
+    listed = [name for name in row[key] if known or name != event]
+    if known and event not in listed:
+        order = {name: place for place, name in enumerate(draft.events)}
+        later = (place for place, name in enumerate(listed) if order.get(name, 0) > order.get(event, len(order)))
+        listed.insert(next(later, len(listed)), event)
+    set_events(row, key, listed)
 
 
 def repair(draft: Draft, add: object) -> None:
@@ -36,19 +102,8 @@ def repair(draft: Draft, add: object) -> None:
     if not isinstance(add, dict) or not all(isinstance(events, list) for events in add.values()):
         raise FormatError("must be a table of lists", where="add")
     for agent, events in add.items():
-        row, key = _known(draft, str(agent))
-        _learn(draft, row, key, map(str, events))
-
-
-def _known(draft: Draft, agent: str) -> tuple[Row, str]:
-    """Find where an agent's local event set stands: a table and a key; where it is not written, it is added first."""
-    row, key = (draft.agent(agent), "knows") if draft.has_world else (draft.table("knows"), agent)
-    if key not in row:
-        knows = subject_of(draft.text).knows
-        if agent not in knows and draft.has_world:
-            raise FormatError(f"agent {agent!r} does not exist")
-        put(row, key, list(knows.get(agent, ())))
-    return row, key
+        for event in events:
+            know(draft, str(agent), str(event), known=True)
 
 
 def agent(draft: Draft, agent: NewName) -> None:
@@ -63,6 +118,44 @@ def agent(draft: Draft, agent: NewName) -> None:
         ([row, line.index(letter)] for row, line in enumerate(lines) for letter in line if letter != WALL), [0, 0]
     )
     put(rows, agent, inline({"start": start, "knows": []}))
+
+
+def _rows_with(draft: Draft, agent: str) -> Row:
+    """Find the table in which an agent stands, or say why it cannot be changed here."""
+    if draft.has_world:
+        draft.agent(agent)
+    return draft.table("agents" if draft.has_world else "knows")
+
+
+def rename_agent(draft: Draft, agent: str, name: NewName) -> None:
+    """Call an agent something else."""
+    _check(agent, name, _rows_with(draft, agent), "agent")
+    if draft.has_world:
+        _rename_sentences(draft, "agent", agent, name)
+    _rename(draft, "agent", agent, name)
+
+
+def remove_agent(draft: Draft, agent: str) -> None:
+    """Take an agent out of the text, with its gates, its part of the machine, and the events that it alone controls."""
+    rows = _rows_with(draft, agent)
+    if agent not in rows or len(rows) == 1:
+        raise FormatError(f"{agent} is the only agent" if agent in rows else f"the text has no agent {agent!r:.60}")
+    task = subject_of(draft.text)
+    for event, conditions in task.events.items() if isinstance(task, Task) else ():
+        others = {name: condition for name, condition in conditions.items() if name != agent}
+        if agent in conditions and others:
+            put(draft.table("events"), event, write_conditions(others))
+        elif agent in conditions:
+            remove_event(draft, event)
+    if draft.has_world:
+        board, letter = MapText.of(draft), str(rows[agent].get("start"))
+        if board.starters(letter) == [agent] and not board.names(letter):
+            board.rows[:] = [[FLOOR if each == letter else each for each in row] for row in board.rows]
+            board.write()
+    _drop(draft, "agent", agent)
+
+
+# Events.
 
 
 def condition(draft: Draft, event: str, sentence: str) -> None:
@@ -89,6 +182,80 @@ def _keep_event(draft: Draft, part: str, event: str) -> None:
         return
     used = dict.fromkeys(event for row in table["transitions"].values() for event in row)
     put(table, "events", [*table.get("events", used), event])
+
+
+def rename_event(draft: Draft, event: str, name: NewName) -> None:
+    """Call an event something else wherever it stands."""
+    if event == name:
+        return
+    draft.require_written()
+    _check(event, name, [event, *(other for _, _, row in draft.rows() for other in row)], "event")
+    _rename(draft, "event", event, name)
+    _end_options(draft, f" after {event}", f" after {name}")
+
+
+def remove_event(draft: Draft, event: str) -> None:
+    """Take an event out of the text wherever it stands; a gate that nothing else opens or closes goes with it."""
+    draft.require_written()
+    for table, state, _ in [*draft.rows()]:
+        take(table["transitions"], state, event)
+    _drop(draft, "event", event)
+    _end_options(draft, f" after {event}", "")
+
+
+def _end_options(draft: Draft, before: str, after: str) -> None:
+    """Let the options of agents that end in some words end in others."""
+    for options in _at(draft, "agents.*.options"):
+        for index, option in enumerate(options):
+            options[index] = option.removesuffix(before) + (after if option.endswith(before) else "")
+
+
+# Places, and the sentences that name them.
+
+
+def _places(draft: Draft) -> list[str]:
+    """List the names of all places, in the order of the text."""
+    listed = [names if isinstance(names, list) else [names] for names in draft.get("legend", {}).values()]
+    return [*dict.fromkeys(str(name) for names in [*listed, draft.get("places", {})] for name in names)]
+
+
+def rename_place(draft: Draft, place: str, name: NewName) -> None:
+    """Call a place something else."""
+    _check(place, name, _places(draft), "place")
+    _rename_sentences(draft, "place", place, name)  # as long as they can be read
+    _rename(draft, "place", place, name)
+    places = {*_places(draft), place}
+    for row in draft.get("agents", {}).values():
+        if row.get("start") == place and (len(place) > 1 or place not in str(draft["map"])):  # no letter of the map
+            row["start"] = name
+        options = row.get("options", [])
+        for index, option in enumerate(options):
+            memory = row.get("memory", draft.get("memory", []))
+            if parse_option(option, places, memory)[0] == place:
+                options[index] = name + option.strip()[len(place) :]
+
+
+def _rename_sentences(draft: Draft, what: Named, old: str, new: str) -> None:
+    """Rename in the conditions of events, whole sentences or halves of them."""
+    events: Row = draft.get("events", {})
+    agents, places = [*draft.table("agents")], _places(draft)
+
+    def rename(holder: Any, key: str | int, agent: str = "") -> None:  # noqa: ANN401
+        """Rename in a sentence, or in the half of one whose agent is named elsewhere."""
+        said = str(holder[key]).strip()
+        whole = rename_in_conditions(f"{agent} {said}", [agent] if agent else agents, places, what, old, new)
+        if (sentence := whole.removeprefix(f"{agent} ")) != said:
+            holder[key] = sentence
+
+    for event, said in events.items():
+        if isinstance(said, str):
+            rename(events, event)
+            continue
+        for agent, ways in said.items() if what == "place" else ():  # whose agents are keys
+            if isinstance(ways, str):
+                rename(said, agent, agent)
+            for index in range(len(ways)) if isinstance(ways, list) else ():
+                rename(ways, index, agent)
 
 
 # Machines.
@@ -118,19 +285,30 @@ def cut(draft: Draft, part: str, state: str, event: str) -> None:
     _keep_event(draft, part, event)
 
 
+def rename_state(draft: Draft, part: str, state: str, name: NewName) -> None:
+    """Call a state something else wherever it stands."""
+    machine, rows = draft.machine(part), draft.transitions(part)
+    if state == name:
+        return
+    _check(state, name, {*rows} | targets_of(rows), "state", "; it may be a copy that a transition counts with")
+    _rename(machine, "state", state, name)
+    if machine.get("initial") == state:
+        machine["initial"] = name
+
+
 def remove_state(draft: Draft, part: str, state: str) -> None:
     """Take a state away, and all transitions from it and to it."""
     machine, rows = draft.machine(part), draft.transitions(part)
     if state == (machine.get("initial") or next(iter(rows), "")):
         raise FormatError(f"{state!r} is the initial state; make another one initial first")
-    leaving = [(state, event) for event in rows.get(state, {})]
-    arriving = [(source, event) for source, row in rows.items() for event, target in row.items() if target == state]
-    for source, event in [*arriving, *leaving]:
+    cut_off = [(source, event) for source, row in rows.items() for event, target in row.items() if target == state]
+    cut_off += [(state, event) for event in rows.get(state, {})]
+    for source, event in cut_off:
         take(rows, source, event)
     rows.pop(state, None)
     for key in ("final", "states"):
-        drop_all(machine.get(key, []), state)
-    for _, event in [*arriving, *leaving]:
+        replace_all(machine.get(key, []), state)
+    for _, event in cut_off:
         _keep_event(draft, part, event)
 
 
@@ -139,7 +317,7 @@ def final(draft: Draft, part: str, state: str, final: bool) -> None:
     machine = draft.machine(part)
     if "final" not in machine:
         put(machine, "final", [])
-    drop_all(machine["final"], state)
+    replace_all(machine["final"], state)
     if final:
         machine["final"].append(state)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from functools import cached_property
 from typing import Any, NewType
 
 import tomlkit
@@ -129,7 +130,7 @@ class Draft(MutableMapping[str, Any]):
 
     # Agents.
 
-    @property
+    @cached_property
     def events(self) -> list[str]:
         """All events, in the order of the file."""
         document = parse(self.text)
@@ -228,18 +229,14 @@ def targets_of(rows: Mapping[str, Mapping[str, Any]]) -> set[str]:
     return plain | {str(end[key]) for end in ends if isinstance(end, dict) for key in ("to", "otherwise") if key in end}
 
 
-def replace_all(holder: Any, old: str, new: str) -> None:  # noqa: ANN401
-    """Replace a name in a list, or among the values of a table."""
-    for key, name in [*(holder.items() if isinstance(holder, MutableMapping) else enumerate(holder))]:
-        if name == old:
-            holder[key] = new
-
-
-def drop_all(holder: Any, old: str) -> None:  # noqa: ANN401
-    """Take a name out of a list, or out of the values of a table."""
+def replace_all(holder: Any, old: str, new: str | None = None) -> None:  # noqa: ANN401
+    """Replace a name in a list, or among the values of a table; without a new one, take it out."""
     pairs = holder.items() if isinstance(holder, MutableMapping) else enumerate(holder)
     for key in [key for key, name in pairs if name == old][::-1]:
-        del holder[key]
+        if new is None:
+            del holder[key]
+        else:
+            holder[key] = new
 
 
 def long_text(value: str, like: object) -> String:
