@@ -24,11 +24,10 @@ from hocket.errors import FormatError, HocketError
 from hocket.files import UNFINISHED
 from hocket.machine.formats import toml
 from hocket.studio import guard
-from hocket.studio.folder import ConflictError, Folder
 from hocket.studio.pictures import MOST_INTERESTING, excerpt_of
 from hocket.studio.processes import CutOffError, TrainingProcess, Worker
 from hocket.studio.sections import keys_of, line_of
-from hocket.studio.server import Studio, _body, _while_wanted
+from hocket.studio.server import ConflictError, Folder, Studio, _body, _while_wanted
 from hocket.studio.understanding import COLOR_NUMBERS, cheapest_repairs, judge, subject_of, understand
 from hocket.studio.worker import answer, start_text
 from hocket.task.catalogue import source_of
@@ -581,7 +580,7 @@ def test_what_a_killed_save_has_left_is_cleared_away_at_the_next_start(studio, f
 def test_saving_on_a_full_disk_says_so_and_leaves_the_file_as_it_was(folder):
     before = (folder.root / "task.toml").read_text(encoding="utf-8")
     code = (
-        "import resource, signal, sys\nfrom pathlib import Path\nfrom hocket.studio.folder import Folder\n"
+        "import resource, signal, sys\nfrom pathlib import Path\nfrom hocket.studio.server import Folder\n"
         "folder = Folder(Path(sys.argv[1]))\ntext, mark = folder.read('task.toml')\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nresource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
         "folder.save('task.toml', text + '# ' + 'x' * 500, mark)"

@@ -24,10 +24,10 @@ from hocket.machine.formats.schema import LANGUAGES, Design, design_from
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.catalogue import load
 from hocket.task.task import Task
+from hocket.task.verdict import Verdict, check_machine, check_task, with_delays
 
 if TYPE_CHECKING:  # what only some answers need is loaded with them
     from hocket.machine.assignment import Assignment, Costs
-    from hocket.task.verdict import Verdict
 
 Pairs = Iterable[tuple[str, str]]
 
@@ -117,8 +117,6 @@ class Check(OnSubject):
         is_read = isinstance(subject, Design) and subject.reading is not None  # from a sentence
         verdict = self.check(subject)
         if self.delays and verdict.decomposition is not None:
-            from hocket.task.verdict import with_delays
-
             verdict = with_delays(verdict)
         stalls = any(part.name == "team" and not part.ok for part in verdict.parts)
         may_help = stalls or (verdict.decomposition is not None and not verdict.decomposition.ok)
@@ -149,8 +147,6 @@ class Check(OnSubject):
 
     def check(self, subject: Task | Design) -> Verdict:
         """Check a task or a machine; what cannot be checked is an error that names the file."""
-        from hocket.task.verdict import check_machine, check_task
-
         if isinstance(subject, Design):
             machine = subject.machine if subject.knows else subject.enumerated()
             return check_machine(machine, subject.knows, subject.control)

@@ -275,16 +275,10 @@ class ExportTeam:
         policy = next(policies, None)
         if policy is None:
             raise SettingsError(f"{self.runs} has no policy of this learner and seed")
+        greedy, events = not self.softmax, flat(self.event) or None
         with make_console(stderr=True).status("") as line:
-            written = export_team(
-                task,
-                policy,
-                self.output,
-                greedy=not self.softmax,
-                events=flat(self.event) or None,
-                progress=line.update,
-            )
-        kind, files = "softmax" if self.softmax else "greedy", [str(file) for file in written.files]
+            written = export_team(task, policy, self.output, greedy=greedy, events=events, progress=line.update)
+        kind, files = "greedy" if greedy else "softmax", [str(file) for file in written.files]
         if self.json:
             about = {"learner": policy.learner, "seed": policy.seed, "policy": kind}
             return print_json({"task": task.name, **about, **asdict(written), "files": files})

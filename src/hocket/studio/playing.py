@@ -138,5 +138,4 @@ def learners(_: object) -> Data:
         ],
         "default": DEFAULT_LEARNER,
         "steps": LEARNERS[DEFAULT_LEARNER].steps,
-        "references": references(),
     }

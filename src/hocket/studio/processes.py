@@ -115,17 +115,14 @@ class TrainingProcess:
         """Keep the messages of the process until it ends."""
         assert self.process.stdout is not None
         async for line in self.process.stdout:
-            await self._add(line)
-        self.is_over = True
+            async with self.news:
+                self.messages.append(line)
+                self.news.notify_all()
         last = json.loads(self.messages[-1]) if self.messages else {}
-        if last.get("now") != "done" and "refused" not in last:
-            await self._add(json.dumps({"now": "ended"}).encode() + b"\n")
         async with self.news:
-            self.news.notify_all()
-
-    async def _add(self, line: bytes) -> None:
-        async with self.news:
-            self.messages.append(line)
+            if last.get("now") != "done" and "refused" not in last:
+                self.messages.append(json.dumps({"now": "ended"}).encode() + b"\n")
+            self.is_over = True
             self.news.notify_all()
 
     async def follow(self) -> AsyncIterator[bytes]:

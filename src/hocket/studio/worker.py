@@ -13,10 +13,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib import import_module, resources
+from importlib import resources
 from typing import BinaryIO, NamedTuple
 
 from hocket.errors import FormatError, HocketError, known_names, printable
+from hocket.lazy import Lazy
 from hocket.machine.formats import FORMATS, toml
 from hocket.machine.formats import json as json_notation
 from hocket.studio.gestures import apply_gesture
@@ -134,16 +135,6 @@ def gallery() -> Data:
 # The jobs.
 
 
-def _later(module: str, name: str) -> Callable[[Request], Data]:
-    """Take a job from a module of the studio that is loaded when it is needed: the compiler may come with it."""
-
-    def run(request: Request) -> Data:
-        told: Data = getattr(import_module(f"hocket.studio.{module}"), name)(request)
-        return told
-
-    return run
-
-
 class Job(NamedTuple):
     """What a request can ask for."""
 
@@ -162,9 +153,9 @@ JOBS: Mapping[str, Job] = {
     "repairs": Job(lambda request: cheapest_repairs(subject_in(request)), SEARCHES),
     "log": Job(explain_log, SEARCHES),
     "gallery": Job(lambda request: gallery(), SEARCHES),
-    "play": Job(_later("playing", "play"), GAMES),
-    "learners": Job(_later("playing", "learners"), GAMES),
-    "runs": Job(_later("runs", "watch_runs"), RUNS),
+    "play": Job(Lazy("hocket.studio.playing", "play"), GAMES),
+    "learners": Job(Lazy("hocket.studio.playing", "learners"), GAMES),
+    "runs": Job(Lazy("hocket.studio.runs", "watch_runs"), RUNS),
 }
 
 
