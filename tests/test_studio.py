@@ -723,6 +723,16 @@ def test_training_tells_its_tests_and_leaves_a_report_and_teammates(client):
     assert "refused" in other
 
 
+def test_training_ends_as_on_the_command_line_with_a_last_review_of_the_team(client, studio):
+    job = {"text": start_text("rendezvous-2"), "learner": "sweep", "steps": 8_000, "seeds": 1, "settings": {}}
+    name = client.post("/api/train", json=job).json()["training"]
+    assert follow(client, name)[-1]["now"] == "done"
+    (policy,) = hk.load_policies(studio.trainings.all[name].policies)
+    (run,) = hk.train(hk.rendezvous(2), "sweep", seeds=1, steps=8_000)
+    assert policy.arrays.keys() == run.policy.arrays.keys()
+    assert all((policy.arrays[key] == run.policy.arrays[key]).all() for key in policy.arrays)
+
+
 def test_nothing_that_a_training_tells_while_it_is_followed_is_lost(tmp_path):
     async def story() -> list[bytes]:
         training, heard = TrainingProcess(None, tmp_path), []

@@ -349,14 +349,17 @@ def train_batch(
     learner = find_learner(name)
     block = learner.block(tables, settings, seeds, spare)
     player = learner.player(tables, settings.temperature, settings.max_episode_steps)
-    keeper = cast(WorldBlock, block) if learner.keeps_world else None
     if world is not None:
         cast(PlanningBlock, block).begin_with(world)
-    agents, finish = len(task.agents), None if keeper is None else keeper.finish
-    trained = train_block(block, player, settings, seeds, steps, agents, report, stop, finish)
-    runs = []
-    for index, seed in enumerate(seeds):
+    agents, finish = len(task.agents), cast(WorldBlock, block).finish if learner.keeps_world else None
+    return gather_runs(batch, block, train_block(block, player, settings, seeds, steps, agents, report, stop, finish))
+
+
+def gather_runs(batch: Batch, block: Block, trained: TrainedSeeds) -> list[Run]:
+    """Gather what has become of the seeds of a batch."""
+    keeper, runs = cast(WorldBlock, block) if find_learner(batch.learner).keeps_world else None, list[Run]()
+    for index, seed in enumerate(batch.seeds):
         arrays = {name: array.copy() for name, array in block.arrays(index).items()}
-        world = None if keeper is None else WorldModel.of(task, *keeper.learnt(index))
+        world = None if keeper is None else WorldModel.of(batch.task, *keeper.learnt(index))
         runs.append(make_run(batch, seed, arrays, trained.tests, index, trained.steps, trained.seconds, world))
     return runs

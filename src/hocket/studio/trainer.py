@@ -13,15 +13,16 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from hocket.errors import HocketError, printable
 from hocket.files import write_whole
-from hocket.learn.batches import Batch, Pace, make_run, train_in_pieces
+from hocket.learn.batches import Batch, Pace, train_in_pieces
 from hocket.learn.catalogue import find_learner
 from hocket.learn.testing import KINDS, TestLog
-from hocket.learn.training import check_tests, make_settings, prepare_task
+from hocket.learn.training import TrainedSeeds, check_tests, gather_runs, make_settings, prepare_task
 from hocket.learn.warmup import compile_kernels
+from hocket.learn.world import WorldBlock
 from hocket.report.page import report_html
 from hocket.report.summary import summarize
 from hocket.studio.understanding import number_in, task_in
@@ -84,6 +85,8 @@ class TrainingLoop:
     def _train(self, done: int, piece: int) -> None:
         begin = time.perf_counter()
         self.block.train(done, piece)
+        if self.learner.keeps_world and done + piece == self.batch.steps:
+            cast(WorldBlock, self.block).finish(done + piece)
         self.seconds += (time.perf_counter() - begin) / len(self.batch.seeds)
 
     def _tell(self, piece: int, is_tested: bool) -> None:
@@ -115,11 +118,8 @@ class TrainingLoop:
         send(self.output, {"now": "reviewing", "step": self.done})
         self.written += 1
         folder, task = self.out / str(self.written), self.batch.task
-        runs = []
-        for index, seed in enumerate(self.batch.seeds):
-            arrays = {name: array.copy() for name, array in self.block.arrays(index).items()}
-            runs.append(make_run(self.batch, seed, arrays, self.tests, index, self.done, self.seconds))
-        results = save_runs(task, runs, folder)
+        trained = TrainedSeeds(self.tests, self.done, self.seconds)
+        results = save_runs(task, gather_runs(self.batch, self.block, trained), folder)
         write_whole(folder / REPORT, report_html(summarize(results, task.name)))
         send(self.output, {"now": now, "step": self.done, "report": self.written})
 
