@@ -357,11 +357,7 @@ class Show(OnSubject):
 
 
 def print_map(console: Console, task: Task) -> None:
-    """Print a task's map before anything has happened, and its legend.
-
-    Of a map that is large or wider than the console, the part around the first agent is printed, under a line that says
-    which part it is.
-    """
+    """Print a task's map and its legend; where it is too large, the part around the first agent, and which it is."""
     from hocket.draw.task_scene import scene_of
     from hocket.draw.text import CELL, TextMap, clip
 

@@ -112,7 +112,7 @@ def _line(pattern: str, **values: str) -> str:
 
 
 def _words(command: type) -> Iterator[tuple[tuple[str, ...], str, bool]]:
-    """Read from the annotations of a command's fields: the words of an option, its metavar, whether there are several.
+    """Read from a command's fields: the words of an option, its metavar, whether there are several.
 
     What stands without an option has no words, and a flag has no metavar.
     """

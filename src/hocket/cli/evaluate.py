@@ -152,10 +152,7 @@ def _usable_policies(folder: Path, task: Task) -> tuple[Sequence[Policy], list[s
 
 
 def _over_runs(tried: Sequence[EvaluatedPolicy]) -> dict[str, tuple[int, Interval]]:
-    """Give for each label the number of runs and their success rate or mean return, with confidence limits over runs.
-
-    The limits of a single run are over its episodes.
-    """
+    """Give for each label its runs and their mean success or return; limits are over runs, or one's episodes."""
     from hocket.statistics import mean_interval, mean_share
 
     groups: dict[str, list[Interval]] = {}

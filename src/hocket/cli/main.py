@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import nullcontext, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, make_dataclass
-from functools import reduce
+from functools import cache, reduce
 from importlib import import_module
 from operator import or_
 from pkgutil import get_data
@@ -91,9 +91,13 @@ def _either(make: Callable[[str], Form]) -> Form:
 def _summary(name: str) -> type:
     """Make a command of the same name and summary, without loading it: help needs no more of it."""
     module, _, kind = COMMANDS[name].partition(".")
+    return make_dataclass(kind, (), namespace={"__doc__": _docstrings(module)[kind]})
+
+
+@cache
+def _docstrings(module: str) -> dict[str, str | None]:
     source = get_data("hocket.cli", f"{module}.py") or b""
-    classes = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == kind)
-    return make_dataclass(kind, (), namespace={"__doc__": ast.get_docstring(next(classes))})
+    return {node.name: ast.get_docstring(node) for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
 
 
 def main(args: list[str] | None = None) -> None:
@@ -163,10 +167,7 @@ def _dispatch(args: list[str]) -> int:
 
 
 def _parse(args: list[str]) -> Form:
-    """Parse arguments; control characters in them are escaped before an error message repeats them.
-
-    On a terminal, help wraps at words, and has no colours where NO_COLOR says so.
-    """
+    """Parse arguments; errors repeat them with control characters escaped, and help heeds the terminal and NO_COLOR."""
     errors, screen = io.StringIO(), _Screen()
     try:
         with (
