@@ -27,8 +27,8 @@ from delay_oracle import random_team, tolerates
 from hocket.machine.delays import find_delays
 from hocket.runtime.launch import run_team
 from hocket.runtime.log import sync
+from hocket.runtime.recording import verify
 from hocket.runtime.simulation import simulate
-from hocket.runtime.verification import verify
 from hocket.task.catalogue import known_tasks
 from walks import shortest_actions
 

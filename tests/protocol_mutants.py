@@ -14,9 +14,11 @@ class NoCausalOrder(Participant):
 class ClockForgotten(Participant):
     """Hears of events without taking over what they say of others."""
 
-    def _apply_hearing(self, first, number, event, clock):
-        agents = len(self.plan.agents)
-        super()._apply_hearing(first, number, event, tuple(own for own in clock if own[0] % agents == self.agent))
+    def _apply(self, entry):
+        if entry[0] == "hear":
+            agents = len(self.plan.agents)
+            entry = (*entry[:-1], tuple(own for own in entry[-1] if own[0] % agents == self.agent))
+        super()._apply(entry)
 
 
 class HearsTwice(Participant):

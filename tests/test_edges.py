@@ -23,7 +23,7 @@ from hocket.learn.optimal.block import solve_at_once, solve_in_order
 from hocket.runtime.launch import run_team
 from hocket.runtime.plan import Plan
 from hocket.runtime.protocol import Participant
-from hocket.runtime.verification import verify
+from hocket.runtime.recording import verify
 from hocket.task.conditions import parse_conditions, write_conditions
 from hocket.task.endless import Kinds, find_endless
 from hocket.task.files import task_from

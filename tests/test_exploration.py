@@ -12,7 +12,7 @@ from hidden_teams import composition, demonstration, difference, random_log
 from hocket.errors import HocketError, SettingsError
 from hocket.exploration.explore import HiddenTask, with_learnt_machine
 from hocket.inference.logs import Attempt
-from hocket.runtime.verification import Verification
+from hocket.runtime.recording import Verification
 from hocket.studio.worker import answer
 from hocket.task.grid import ACTIONS
 
@@ -255,10 +255,10 @@ def test_the_run_of_a_team_as_processes_is_a_log(tmp_path, monkeypatch):
     task = hk.load_task("pass-the-room")
     (tmp_path / "run.json").write_text("{}", encoding="utf-8")
     told = Verification(task, None, ("open", "across", "through"), complete=True)
-    monkeypatch.setattr("hocket.runtime.verification.verify", lambda folder: told)
+    monkeypatch.setattr("hocket.runtime.recording.verify", lambda folder: told)
     (episode,) = hk.read_log(tmp_path).episodes
     assert episode.accepted == told.trace and episode.attempts[-1].done
-    monkeypatch.setattr("hocket.runtime.verification.verify", lambda folder: Verification(task, "A1 says otherwise"))
+    monkeypatch.setattr("hocket.runtime.recording.verify", lambda folder: Verification(task, "A1 says otherwise"))
     with pytest.raises(HocketError, match="Not verified: A1 says otherwise"):
         hk.read_log(tmp_path)
 

@@ -26,9 +26,8 @@ from hocket.runtime.launch import load_actions, run_team
 from hocket.runtime.log import AgentLog, LogContents, read_log
 from hocket.runtime.plan import Plan
 from hocket.runtime.protocol import ACK, ASK, EVENT, LOCK, OFFER, REFUSE
-from hocket.runtime.recording import causal_order, read_recording
+from hocket.runtime.recording import causal_order, read_recording, verify
 from hocket.runtime.transport import make_keys
-from hocket.runtime.verification import verify
 from walks import shortest_actions
 
 TINY = """

@@ -9,8 +9,8 @@ import pytest
 import hocket as hk
 from hocket.errors import HocketError
 from hocket.runtime.log import read_log
+from hocket.runtime.recording import verify
 from hocket.runtime.transport import make_keys
-from hocket.runtime.verification import verify
 
 TASK = hk.load_task("rendezvous-2")
 MEETING = 34  # the cell of the meeting place

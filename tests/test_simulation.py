@@ -6,10 +6,9 @@ import hocket as hk
 from causal_tasks import CAUSAL, made
 from hocket.errors import HocketError
 from hocket.machine.delays import find_delays
-from hocket.runtime.exhaustive import search_all
 from hocket.runtime.judge import Violation
 from hocket.runtime.plan import NumberedTeam, Plan
-from hocket.runtime.simulation import FAULTS, FaultSimulation, breaks, simulate
+from hocket.runtime.simulation import FAULTS, FaultSimulation, breaks, search_all, simulate
 from hocket.task.catalogue import known_tasks
 from protocol_mutants import MUTANTS, Restless, TimesOut
 

@@ -299,7 +299,7 @@ def test_a_number_of_repetitions_that_is_too_large_is_called_so(times):
     ],
 )
 def test_the_command_line_loads_nothing_that_only_some_commands_need(words, rare):
-    rare += " asyncio numba scipy matplotlib hocket.learn.training hocket.study.store hocket.runtime.verification"
+    rare += " asyncio numba scipy matplotlib hocket.learn.training hocket.study.store hocket.runtime.recording"
     call = f"sys.stdout = open(os.devnull, 'w'); hocket.cli.main.run({words})" if words else ""
     look = f"print(*sorted({{*{rare.split()}}} & {{*sys.modules}}), file=sys.stderr)"
     code = f"import os, sys, hocket.cli.main\n{call}\n{look}"

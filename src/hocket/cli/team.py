@@ -173,7 +173,7 @@ class Verify:
     json: Json = False
 
     def run(self) -> int:
-        from hocket.runtime.verification import verify
+        from hocket.runtime.recording import verify
 
         verification = verify(self.folder)
         if self.json:

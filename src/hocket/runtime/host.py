@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from hocket.errors import FormatError
 from hocket.runtime.log import AgentLog
-from hocket.runtime.protocol import Entry, Message, Output, Participant
+from hocket.runtime.protocol import EVENT_AT, Entry, Message, Output, Participant
 from hocket.runtime.settings import RunSettings
 from hocket.runtime.transport import Transport, ZenohTransport
 
@@ -26,7 +26,7 @@ class Host:
         self.log = AgentLog(log, settings.header(agent), durable=settings.durable)
         kept = [entry for entry in self.log.entries if entry[0] != "stop"]
         self.participant = Participant.recover(self.plan, self.number, kept)
-        self.events = [name for entry in kept if (name := self._event(entry)) is not None]
+        self.events = self._events(kept)
         kind = ZenohTransport if settings.transport == "zenoh" else Transport
         self.transport = kind(settings, agent, self.receive)
         self.changed: Callable[[], None] = lambda: None  # called when an event has happened
@@ -85,18 +85,15 @@ class Host:
                 return  # what is not in the log has not happened
             for receiver, message in output.messages:
                 self.transport.send(receiver, message)
-            named = [name for entry in output.entries if (name := self._event(entry)) is not None]
-            if not named:
+            if not (events := self._events(output.entries)):
                 return
-            self.events += named
+            self.events += events
             self.changed()
-            participant = self.participant
-            output = participant.perceive(participant.willing, participant.stamp)
+            output = self.participant.perceive(self.participant.willing, self.participant.stamp)
 
-    def _event(self, entry: Entry) -> str | None:
-        if entry[0] == "decide":
-            return self.plan.events[entry[3]]
-        return self.plan.events[entry[4]] if entry[0] == "hear" else None
+    def _events(self, entries: Iterable[Entry]) -> list[str]:
+        """Name the events that entries say to have happened."""
+        return [self.plan.events[entry[EVENT_AT[entry[0]]]] for entry in entries if entry[0] in ("decide", "hear")]
 
     def receive(self, sender: int, message: Message) -> None:
         """Take a message."""

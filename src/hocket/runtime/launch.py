@@ -33,9 +33,9 @@ from hocket.learn.learner import PolicyInput
 from hocket.machine.decomposition import Control
 from hocket.machine.formats.toml import parse
 from hocket.runtime.log import read_log
+from hocket.runtime.recording import verify
 from hocket.runtime.settings import WORLD, RunSettings, read_settings
 from hocket.runtime.transport import split_address
-from hocket.runtime.verification import verify
 from hocket.study.policies import load_policies
 from hocket.task.catalogue import as_task
 from hocket.task.task import Task

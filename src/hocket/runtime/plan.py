@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,7 +39,7 @@ class Plan:
         cls,
         decomposition: Decomposition,
         deciders: Control | None = None,
-        edges: Mapping[str, Collection[str]] | None = None,
+        edges: Mapping[str, Iterable[str]] | None = None,
     ) -> Plan:
         """Lay out a decomposable task; without `deciders`, those who control an event decide on it."""
         if not decomposition.ok:
@@ -68,13 +68,10 @@ class Plan:
         )
 
     @cached_property
-    def joins(self) -> tuple[tuple[tuple[tuple[int, int], ...], ...], ...]:
-        """Of each agent and state: the events that another agent begins and it has to agree on, and who begins them."""
+    def joins(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """Of each agent and state: the events that another agent begins and it has to agree on."""
         return tuple(
-            tuple(
-                tuple((event, self.deciders[event][0]) for event in sorted(row) if agent in self.deciders[event][1:])
-                for row in rows
-            )
+            tuple(tuple(event for event in sorted(row) if agent in self.deciders[event][1:]) for row in rows)
             for agent, rows in enumerate(self.moves)
         )
 
@@ -82,11 +79,7 @@ class Plan:
     def always(self) -> tuple[int, ...]:
         """Of each agent: the events, as bits, that it agrees on wherever it is."""
         return tuple(
-            sum(
-                1 << event
-                for event, agents in enumerate(self.deciders)
-                if agent in agents and agent not in self.controllers[event]
-            )
+            sum(1 << event for event, who in enumerate(self.deciders) if agent in {*who} - {*self.controllers[event]})
             for agent in range(len(self.agents))
         )
 

@@ -27,6 +27,7 @@ WINDOW = 4  # events that are told again at a time to an agent that does not ack
 Clock = tuple[tuple[int, int], ...]  # (pair of agents, count)
 Message = tuple[Any, ...]
 Entry = tuple[Any, ...]
+EVENT_AT = {"promise": 3, "decide": 3, "hear": 4}  # where such an entry has its event
 
 
 class Promise(NamedTuple):
@@ -73,7 +74,7 @@ class Participant:
         """Make a node of its log; it has to `start` before anything else."""
         node = cls(plan, agent)
         for entry in entries:
-            node._redo(entry)
+            node._apply(entry)
         return node
 
     def key(self) -> object:
@@ -95,8 +96,7 @@ class Participant:
 
     def start(self) -> Output:
         """Begin a new incarnation, so that nobody takes what an earlier one has said for what this one says."""
-        self.incarnation += 1
-        self.entries.append(("start", self.incarnation))
+        self._log("start", self.incarnation + 1)
         self._resend()
         return self._output()
 
@@ -132,8 +132,9 @@ class Participant:
         if stamp != self.stamp:
             self.stamp, self.spent = stamp, 0
 
-    def _spend(self, event: int) -> None:
-        """Let an edge happen once until the agent has moved again."""
+    def _happen(self, event: int) -> None:
+        """Move on in the machine; an edge may happen once until the agent has moved again."""
+        self.state = self.plan.moves[self.agent][self.state][event]
         if self.plan.edges:
             self.spent |= self.plan.edges[self.agent] & 1 << event
             self.willing &= ~self.spent
@@ -156,18 +157,15 @@ class Participant:
                     break
                 known = self.known_offers  # hints, on which nothing rests
                 if all(agent in known and known[agent][1] >> event & 1 for agent in deciders[1:]):
-                    self.number += 1
                     incarnations = (self.incarnation, *[known[agent][0] for agent in deciders[1:]])
-                    self._promise(Promise(self.agent, self.number, event, incarnations, tuple(self.clock.items())))
+                    self._promise(Promise(self.agent, self.number + 1, event, incarnations, tuple(self.clock.items())))
                     return
         if plan.joins[self.agent][self.state] or self.told_offers:
             self._offer()
 
     def _promise(self, promise: Promise) -> None:
         """Log a promise, and pass the lock on."""
-        self.promise = promise
-        self.newest[promise.first] = promise.number
-        self.entries.append(("promise", *promise, self.stamp))
+        self._log("promise", *promise, self.stamp)
         self._pass_on(promise)
 
     def _pass_on(self, promise: Promise) -> None:
@@ -177,8 +175,9 @@ class Participant:
     def _offer(self) -> None:
         """Tell those who begin events what this agent would agree on, where that has changed."""
         offers = dict.fromkeys(self.told_offers, 0)
-        for event, first in self.plan.joins[self.agent][self.state]:
+        for event in self.plan.joins[self.agent][self.state]:
             if self.willing >> event & 1:
+                first = self.plan.deciders[event][0]
                 offers[first] = offers.get(first, 0) | 1 << event
         for first, events in offers.items():
             if self.told_offers.get(first, 0) != events:
@@ -187,26 +186,18 @@ class Participant:
 
     def _decide(self, first: int, number: int, event: int, clock: Clock) -> None:
         """Let an event happen: log it, apply it, tell everybody else who knows it."""
-        plan, me, heard = self.plan, self.agent, self.clock
+        heard, others = self.clock, self._others(event)
         _join(heard, clock)
-        others = [agent for agent in plan.knowers[event] if agent != me]
-        row = me * len(plan.agents)
         for agent in others:
-            heard[row + agent] = heard.get(row + agent, 0) + 1
-        after = tuple(heard.items())
-        self.entries.append(("decide", first, number, event, after, self.stamp))
-        self._apply_decision(first, number, event, others, after)
+            pair = self.agent * len(self.plan.agents) + agent
+            heard[pair] = heard.get(pair, 0) + 1
+        self._log("decide", first, number, event, tuple(heard.items()), self.stamp)
         for agent in others:
             self.messages.append((agent, self.outbox[agent][-1][1]))
 
-    def _apply_decision(self, first: int, number: int, event: int, others: list[int], clock: Clock) -> None:
-        self.state = self.plan.moves[self.agent][self.state][event]
-        self._spend(event)
-        if number:
-            self.newest[first] = number
-        row, message = self.agent * len(self.plan.agents), (EVENT, first, number, event, clock)
-        for agent in others:
-            self.outbox.setdefault(agent, []).append((self.clock[row + agent], message))
+    def _others(self, event: int) -> list[int]:
+        """List the agents that have to hear of an event."""
+        return [agent for agent in self.plan.knowers[event] if agent != self.agent]
 
     def _locked(
         self, sender: int, first: int, number: int, event: int, incarnations: tuple[int, ...], clock: Clock
@@ -216,7 +207,7 @@ class Participant:
         if me not in deciders or sender not in deciders:
             return
         place = deciders.index(me)
-        if promise is not None and promise.first == first and promise.number == number:
+        if promise is not None and promise[:2] == (first, number):
             self._pass_on(promise)
         elif number <= self.newest.get(first, 0):
             if me == deciders[-1]:
@@ -267,10 +258,9 @@ class Participant:
 
     def _refused(self, sender: int, first: int, number: int) -> None:
         promise = self.promise
-        if promise is None or promise.first != first or promise.number != number:
+        if promise is None or promise[:2] != (first, number):
             return
-        self.promise = None
-        self.entries.append(("release", first, number))
+        self._log("release", first, number)
         if sender in self.known_offers:
             incarnation, offers = self.known_offers[sender]
             self.known_offers[sender] = incarnation, offers & ~(1 << promise.event)
@@ -284,7 +274,7 @@ class Participant:
         if count <= heard:
             self.messages.append((sender, (ACK, heard)))
             return
-        if promise is not None and (promise.first != first or promise.number != number):
+        if promise is not None and promise[:2] != (first, number):
             return  # it hears of nothing else
         if count != heard + 1:
             return
@@ -292,18 +282,9 @@ class Participant:
             return
         if event not in self.plan.moves[me][self.state]:
             return
-        self.entries.append(("hear", sender, first, number, event, clock))
-        self._apply_hearing(first, number, event, clock)
+        self._log("hear", sender, first, number, event, clock)
         self.messages.append((sender, (ACK, count)))
         self._act()
-
-    def _apply_hearing(self, first: int, number: int, event: int, clock: Clock) -> None:
-        promise = self.promise
-        _join(self.clock, clock)
-        self.state = self.plan.moves[self.agent][self.state][event]
-        self._spend(event)
-        if promise is not None and promise.first == first and promise.number == number:
-            self.promise = None
 
     def _acknowledged(self, sender: int, count: int) -> None:
         if told := self.outbox.get(sender):
@@ -327,8 +308,15 @@ class Participant:
                 if offers:
                     self.messages.append((first, (OFFER, self.incarnation, offers)))
 
-    def _redo(self, entry: Entry) -> None:
-        """Bring back what an entry of the log stands for."""
+    # The log.
+
+    def _log(self, *entry: Any) -> None:  # noqa: ANN401
+        """Write an entry, and do what it stands for."""
+        self.entries.append(entry)
+        self._apply(entry)
+
+    def _apply(self, entry: Entry) -> None:
+        """Do what an entry stands for, when it is written and when it is read again."""
         match entry:
             case ("start", int(incarnation)):
                 self.incarnation = incarnation
@@ -343,10 +331,17 @@ class Participant:
             case ("decide", int(first), int(number), int(event), clock, int(stamp)):
                 self.clock = dict(clock)
                 self._come(stamp)
-                others = [agent for agent in self.plan.knowers[event] if agent != self.agent]
-                self._apply_decision(first, number, event, others, clock)
+                self._happen(event)
+                if number:
+                    self.newest[first] = number
+                for agent in self._others(event):
+                    told = self.clock[self.agent * len(self.plan.agents) + agent]
+                    self.outbox.setdefault(agent, []).append((told, (EVENT, first, number, event, clock)))
             case ("hear", _, int(first), int(number), int(event), clock):
-                self._apply_hearing(first, number, event, clock)
+                _join(self.clock, clock)
+                self._happen(event)
+                if self.promise is not None and self.promise[:2] == (first, number):
+                    self.promise = None
 
 
 def _join(heard: dict[int, int], clock: Iterable[tuple[int, int]]) -> None:

@@ -1,26 +1,33 @@
-"""A recording: everything that the logs of a run say, in an order that agrees with all of them.
+"""What the logs of a run say: everything in an order that agrees with all of them, and whether the task allows it.
 
 Without clocks: an agent's entries are in order, an event is decided before it is heard of, and what an agent does where
-it stands comes between two of its moves. What that leaves open is ordered by the times in the logs. As an MCAP file for
-Foxglove, which needs the extra `mcap`, what agents do is logs, and where they are is poses.
+it stands comes between two of its moves. What that leaves open is ordered by the times in the logs. Verification reads
+`run.json` and the logs and nothing else. As an MCAP file for Foxglove, which needs the extra `mcap`, what agents do is
+logs, and where they are is poses.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from hocket.errors import HocketError, needs_extra
+from hocket.errors import FormatError, HocketError, needs_extra
 from hocket.files import telling
+from hocket.machine.composition import Composition
+from hocket.machine.counterexample import listing, name_trace
 from hocket.runtime.codec import describe_entry
+from hocket.runtime.judge import Judge, Violation
 from hocket.runtime.log import LARGEST_LOG, LogContents, read_log
 from hocket.runtime.plan import Plan
+from hocket.runtime.protocol import EVENT_AT, Entry
 from hocket.runtime.settings import WORLD, RunSettings, read_settings
+from hocket.task.task import Task
+from hocket.task.verdict import check_delays
 
 NANO = 1_000_000_000
 UPRIGHT = {"x": 0.0, "y": 0.0, "z": 0.0, "w": 1.0}
@@ -85,11 +92,11 @@ def _frame(settings: RunSettings, log: LogContents, place: Place, begun: float, 
         return Frame(time, str(entry[1]), kind, None, None, entry[5], f"{entry[1]} moves to ({row}, {column})")
     if name == WORLD:
         return Frame(time, WORLD, kind, None, None, None, f"the world {kind}s")
-    event = {"decide": 3, "promise": 3, "hear": 4}.get(kind)
+    event = plan.events[entry[EVENT_AT[kind]]] if kind in EVENT_AT else None
     if kind == "start" and index and log.entries[index - 1] != ("stop",):
         kind = "kill"
     said = f"{name} comes back after a kill" if kind == "kill" else describe_entry(plan, plan.agents.index(name), entry)
-    return Frame(time, name, kind, None if event is None else plan.events[entry[event]], cause, None, said)
+    return Frame(time, name, kind, event, cause, None, said)
 
 
 def causal_pairs(plan: Plan, logs: Mapping[str, LogContents]) -> Iterator[tuple[Place, Place]]:
@@ -151,6 +158,165 @@ def _sorted(before: Mapping[Place, set[Place]], times: Mapping[Place, float]) ->
         order.append(heappop(ready)[1])
         sorter.done(order[-1])
     return order
+
+
+# Verification: was what happened, as the logs of a run have it, a trace of the team machine?
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What the logs of a run say."""
+
+    task: Task
+    contradiction: str | None  # the first that was found, in words
+    trace: tuple[str, ...] = ()  # a linear extension of what happened
+    complete: bool = False
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # agent -> events that it has not heard of yet
+    kills: Mapping[str, int] = field(default_factory=dict)  # name -> how often it came back without having stopped
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything that happened is a trace of the team machine, and every log its projection."""
+        return self.contradiction is None
+
+    def explain(self) -> str:
+        """Give the answer in sentences."""
+        if self.contradiction is not None:
+            return f"Not verified: {self.contradiction}."
+        lines = [f"Verified: {name_trace(self.trace)} is a trace of the team machine, and every log is its projection."]
+        lines.append(f"The task is {'complete' if self.complete else 'not complete yet'}.")
+        for agent, events in self.missing.items():
+            lines.append(f"{agent} has not heard yet of {listing(events, 'and')}.")
+        often = {name: f"{count} times" if count > 1 else "once" for name, count in self.kills.items() if count}
+        if killed := [f"{name} {count}" for name, count in often.items()]:
+            lines.append(f"Killed and came back: {', '.join(killed)}.")
+        return "\n".join((*lines, *self.notes))
+
+    def as_json(self) -> dict[str, object]:
+        """Lay it out as plain data."""
+        return {
+            "ok": self.ok,
+            "contradiction": self.contradiction,
+            "trace": list(self.trace),
+            "complete": self.complete,
+            "missing": {agent: list(events) for agent, events in self.missing.items()},
+            "kills": dict(self.kills),
+            "notes": list(self.notes),
+        }
+
+
+def verify(folder: str | Path) -> Verification:
+    """Verify a run by its logs alone: the first contradiction in words, or the trace that happened."""
+    folder = Path(folder)
+    settings, document = read_settings(folder)
+    task, plan = settings.task, settings.plan
+    try:
+        names = (*task.agents, WORLD) if (folder / f"{WORLD}.log").exists() else task.agents
+        logs = {name: _read(folder, settings, name, document.get("ended")) for name in names}
+        if not check_delays(task, settings.deciders).tolerant:
+            raise Violation("its deciders do not make the task tolerant to delays")
+        for name in plan.agents:
+            _check_entries(plan, name, logs[name].entries)
+        judge = _judged(settings, logs)
+    except (FormatError, Violation) as error:
+        return Verification(task, str(error))
+    machine, state = task.machine, judge.team_state
+    trace = tuple(plan.events[event] for event in judge.trace)
+    is_final = machine.is_final(state) if isinstance(machine, Composition) else state in machine.final
+    missing = {}
+    for agent, concerns, known in zip(plan.agents, judge.concerns, judge.known, strict=True):
+        if unheard := concerns & ~known:
+            missing[agent] = tuple(event for place, event in enumerate(trace) if unheard >> place & 1)
+    kills = {name: _count_kills([entry[0] for entry in log.entries]) for name, log in logs.items()}
+    notes = tuple(f"The last entry of {name}.log was cut." for name, log in logs.items() if log.is_torn)
+    return Verification(task, None, trace, is_final, missing, kills, notes)
+
+
+def _read(folder: Path, settings: RunSettings, name: str, ended: object) -> LogContents:
+    log = read_log(folder / f"{name}.log", header=settings.header(name))
+    if isinstance(ended, dict) and name in ended and (ended[name] != log.check or log.is_torn):
+        raise Violation(f"{name}.log does not end as it did when the run ended: it was changed or cut")
+    return log
+
+
+def _count_kills(kinds: list[str]) -> int:
+    return max(0, kinds.count("start") - kinds.count("stop") - (kinds[-1:] != ["stop"]))
+
+
+def _check_entries(plan: Plan, who: str, entries: tuple[Entry, ...]) -> None:
+    """Require that entries speak of agents and events that there are, and that the agent starts anew each time."""
+    incarnation, agents, events = 0, range(len(plan.agents)), range(len(plan.events))
+    for entry in entries:
+        match entry:
+            case ("decide" | "promise", int(first), int(), int(event), *_, tuple(), int()):
+                is_known = first in agents and event in events and len(entry) == (6 if entry[0] == "decide" else 7)
+            case ("hear", int(sender), int(first), int(), int(event), tuple()):
+                is_known = sender in agents and first in agents and event in events
+            case ("start", int(number)):
+                incarnation, is_known = incarnation + 1, True
+                if number != incarnation:
+                    raise Violation(f"{who} starts as another incarnation than the next")
+            case _:
+                is_known = entry == ("stop",) or (entry[:1] == ("release",) and len(entry) == 3)
+        if not is_known:
+            raise Violation(f"{who} has an entry in its log that makes no sense: {str(entry)[:60]}")
+
+
+def _judged(settings: RunSettings, logs: Mapping[str, LogContents]) -> Judge:
+    """Show the judge all entries in an order that agrees with all logs; conditions hold by where the agents stood."""
+    task, plan = settings.task, settings.plan
+    cells = _cells(settings, logs[WORLD].entries) if WORLD in logs else None
+    logs = {name: logs[name] for name in task.agents}
+    everything = (1 << len(plan.events)) - 1
+    bodies, decided = [everything] * len(plan.agents), set[tuple[str, int, int]]()
+    machine: Any = task.machine
+    judge = Judge(plan, machine.initial, lambda state, event: machine.step(state, plan.events[event]), bodies)
+    for (hearer, at), (name, place) in causal_pairs(plan, logs):
+        if logs[hearer].entries[at][2:] != logs[name].entries[place][1:5]:
+            raise Violation(f"{hearer} hears from {name} of an event, which {name} has not decided")
+    try:
+        order = causal_order(plan, logs)
+    except HocketError:
+        raise Violation("the logs put events into orders that contradict each other") from None
+    for name, at in order:
+        agent, entry = plan.agents.index(name), logs[name].entries[at]
+        if cells is not None and entry[0] in ("decide", "promise"):
+            number, stamp = entry[3], entry[-1]
+            event = plan.events[number]
+            if name in task.events[event]:
+                is_met = 0 <= stamp < len(cells[name]) and task.holds(name, event, *cells[name][stamp])
+                bodies[agent] = everything if is_met else everything & ~(1 << number)
+            if entry[0] == "decide" and plan.edges[agent] >> number & 1:
+                if (name, number, stamp) in decided:
+                    raise Violation(f"{name} decides on {event} twice after one move")
+                decided.add((name, number, stamp))
+        judge.record(agent, entry)
+    return judge
+
+
+def _cells(settings: RunSettings, entries: tuple[Entry, ...]) -> dict[str, list[tuple[int, int | None]]]:
+    """Require that every move was possible; list the cells in which agents were, and before, after each move."""
+    walks = settings.walks()
+    cells = {agent: [(walk.cell, walk.before)] for agent, walk in walks.items()}
+    for entry in entries:
+        match entry:
+            case ("start",) | ("stop",):
+                continue
+            case ("move", str(agent), int(number), int(action), int(state), int(cell)) if agent in walks:
+                walk = walks[agent]
+                if number != walk.moves + 1 or not 0 <= state < len(walk.closed) or not 0 <= action < 5:
+                    raise Violation(f"the world has a move of {agent} that is not the next")
+                if walk.after(action, state, walks) != cell:
+                    raise Violation(f"the world moves {agent} to where move {number} does not lead")
+                walk.go(number, cell)
+                cells[agent].append((cell, walk.before))
+            case _:
+                raise Violation(f"the world's log has an entry that makes no sense: {str(entry)[:60]}")
+    return cells
+
+
+# MCAP files.
 
 
 def write_mcap(folder: str | Path, path: str | Path) -> Path:

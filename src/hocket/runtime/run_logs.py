@@ -35,7 +35,7 @@ def read_log(path: str | Path, observed: Observed | None = None, outcome: str | 
 
 def _recorded(folder: Path) -> Iterator[Episode]:
     """The run of a team as processes, whose logs have to agree."""
-    from hocket.runtime.verification import verify  # loads all that runs teams, which few commands need
+    from hocket.runtime.recording import verify  # loads all that runs teams, which few commands need
 
     verification = verify(folder)
     if not verification.ok:

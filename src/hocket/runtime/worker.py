@@ -14,11 +14,12 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from hocket.errors import HocketError
 from hocket.files import write_whole
 from hocket.runtime.host import Host
 from hocket.runtime.log import AgentLog
-from hocket.runtime.settings import WORLD, RunSettings, read_settings
+from hocket.runtime.settings import WORLD, RunSettings, Walk, read_settings
 from hocket.runtime.transport import Streams, dial, greeted, listen
 from hocket.task.grid import ACTIONS
 from hocket.task.task import Task
@@ -64,33 +65,25 @@ class Walker:
         self.told = ""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Walk until it is told to stop."""
-        await self.host.start()
+        """Stand for a while, then move, as long as the world answers, until it is told to stop."""
+        host, pause = self.host, 1 / self.settings.pace if self.settings.pace else 0
+        await host.start()
         while not stop.is_set():
-            if not await self.ask():
+            if self.streams is None and not await self.ask():
                 await _pause(stop, RETRY)
                 continue
-            await self.walk(stop)
-        await self.host.stop()
-        self.tell()
-
-    async def walk(self, stop: asyncio.Event) -> None:
-        """Stand for a while, then move, as long as the world answers."""
-        host = self.host
-        while not stop.is_set():
             host.perceive(self.willing(self.cell, self.before), self.moves)
             self.tell()
-            await _pause(stop, 1 / self.settings.pace if self.settings.pace else 0)
-            if host.participant.holding or stop.is_set():
-                continue
-            if self.moves >= self.settings.steps or host.is_finished:
+            await _pause(stop, pause)
+            if host.participant.holding or stop.is_set() or self.moves >= self.settings.steps or host.is_finished:
                 continue
             host.move(self.moves)
-            if not await self.ask(self.choose(), host.participant.state):
-                return
+            await self.ask(self.choose(), host.participant.state)
+        await host.stop()
+        self.tell()
 
     async def ask(self, action: int = -1, state: int = 0) -> bool:
-        """Make a move, or with no action ask where the agent is; say whether the world has answered."""
+        """Make a move, or with no action ask where the agent is; say whether the world has answered, or hang up."""
         try:
             if self.streams is None:
                 self.streams = await dial(self.settings, self.agent, WORLD)
@@ -116,21 +109,12 @@ class Walker:
 
     def tell(self) -> None:
         """Tell how it is, where that has changed."""
-        host = self.host
-        line = json.dumps(
-            {
-                "state": self.states[host.participant.state],
-                "cell": self.cell,
-                "steps": max(0, self.moves),
-                "events": len(host.events),
-                "last": host.events[-1:],
-                "holding": host.participant.holding,
-                "final": host.participant.is_final,
-                "finished": host.is_finished,
-                "refused": host.transport.refused,
-            }
-        )
-        if line != self.told:
+        host, participant = self.host, self.host.participant
+        status: dict[str, object] = {"state": self.states[participant.state], "cell": self.cell}
+        status |= {"steps": max(0, self.moves), "events": len(host.events), "last": host.events[-1:]}
+        status |= {"holding": participant.holding, "final": participant.is_final, "finished": host.is_finished}
+        status["refused"] = host.transport.refused
+        if (line := json.dumps(status)) != self.told:
             self.told = line
             print(line, flush=True)
 
@@ -170,21 +154,19 @@ class WorldServer:
                 if agent in self.writers:
                     self.writers[agent].close()
                 self.writers[agent] = writer
-                await self._answer(agent, reader, writer)
+                while line := await reader.readline():
+                    writer.write(self._answer(self.walks[agent], json.loads(line)))
+                    await writer.drain()
         writer.close()
 
-    async def _answer(self, agent: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        walk = self.walks[agent]
-        while line := await reader.readline():
-            asked = json.loads(line)
-            number, action, state = (int(asked[key]) for key in ("number", "action", "state"))
-            if number == walk.moves + 1 and 0 <= action < len(ACTIONS) and 0 <= state < len(walk.closed):
-                cell = walk.after(action, state, self.walks)
-                self.log.append([("move", agent, number, action, state, cell)])
-                walk.go(number, cell)
-            place = {"number": walk.moves, "cell": walk.cell, "before": walk.before}
-            writer.write(json.dumps(place).encode() + b"\n")
-            await writer.drain()
+    def _answer(self, walk: Walk, asked: Mapping[str, Any]) -> bytes:
+        """Make a move, if it is the next one, and say where the agent then is."""
+        number, action, state = (int(asked[key]) for key in ("number", "action", "state"))
+        if number == walk.moves + 1 and 0 <= action < len(ACTIONS) and 0 <= state < len(walk.closed):
+            cell = walk.after(action, state, self.walks)
+            self.log.append([("move", walk.agent, number, action, state, cell)])
+            walk.go(number, cell)
+        return json.dumps({"number": walk.moves, "cell": walk.cell, "before": walk.before}).encode() + b"\n"
 
 
 async def _pause(stop: asyncio.Event, seconds: float) -> None:

@@ -10,9 +10,8 @@ from hocket.draw.markup import Html, data_block, escape, join, tag
 from hocket.draw.task_scene import scene_of
 from hocket.files import write_whole
 from hocket.report.document import fill
-from hocket.runtime.recording import Frame, TeamRecording, read_recording
+from hocket.runtime.recording import Frame, TeamRecording, Verification, read_recording, verify
 from hocket.runtime.settings import WORLD
-from hocket.runtime.verification import Verification, verify
 
 COLUMN, LANE, LEFT, TOP = 34.0, 56.0, 90.0, 30.0  # of the drawing, in units of the SVG
 MARKS = {  # of each kind of entry: what is drawn for it
