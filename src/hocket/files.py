@@ -29,6 +29,7 @@ TOGETHER = 250  # files that get their names together
 UNSAFE = 32 * MEGABYTE  # that a file grows by, at most, until it is brought to the disk
 GLANCE = 0.05  # seconds after which a lock is asked for again
 LONG_AGO = 60  # seconds after which nobody is still writing a small file
+NO_FILE = "it is a device or a pipe, and not a file"
 MOST_OF_NAME = 40  # characters of a file's name that are also in that name, which must not be too long
 
 Content = str | bytes | Iterable[bytes]
@@ -46,14 +47,14 @@ def listed(folder: Path, pattern: str) -> list[Path]:
         return sorted(folder.glob(pattern))
 
 
-def open_regular(path: Path, flags: int = 0) -> BinaryIO:
-    """Open a file to read its bytes; a device or a pipe, which may never end or never answer, is refused."""
-    with telling(path, "read"):
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | flags)
+def open_regular(path: Path, flags: int = os.O_RDONLY, done: str = "read") -> BinaryIO:
+    """Open a file; a device or a pipe, which may never end or never answer, is refused."""
+    with telling(path, done):
+        handle = os.open(path, getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | flags, 0o666)
         file = os.fdopen(handle, "rb")
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        file.close()
-        raise FormatError("cannot be read: it is a device or a pipe, and not a file", path=path)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            file.close()
+            raise ValueError(NO_FILE)
     return file
 
 
@@ -186,20 +187,14 @@ def _mode_of(path: Path) -> int | None:
     A link is replaced by a file, and not followed: it may lead out of a folder that came from somebody else.
     """
     try:
-        mode = path.lstat().st_mode
+        mode = followed = path.lstat().st_mode
     except FileNotFoundError:
         return None
-    if stat.S_ISLNK(mode):
-        with suppress(OSError):
-            _refuse_device(path.stat().st_mode)
-        return None
-    _refuse_device(mode)
+    with suppress(OSError):
+        followed = path.stat().st_mode
+    if any(kind(followed) for kind in (stat.S_ISCHR, stat.S_ISBLK, stat.S_ISFIFO, stat.S_ISSOCK)):
+        raise ValueError(NO_FILE)
     return stat.S_IMODE(mode) if stat.S_ISREG(mode) else None
-
-
-def _refuse_device(mode: int) -> None:
-    if any(kind(mode) for kind in (stat.S_ISCHR, stat.S_ISBLK, stat.S_ISFIFO, stat.S_ISSOCK)):
-        raise ValueError("it is a device or a pipe, and not a file")
 
 
 def _sync_folder(folder: Path) -> None:
@@ -230,23 +225,10 @@ def locked(path: Path, *, wait: float = 0, ours_only: bool = False) -> Iterator[
     Where the system, or the disk, has no such locks, everybody gets it. A link is not followed, and what is no file is
     refused; `ours_only` also refuses a file of another user, who could hold it for ever.
     """
-    with telling(path):
-        handle = _open_lock(path, ours_only)
-    with os.fdopen(handle, "rb") as file:
+    with open_regular(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), "written") as file:
+        if ours_only and hasattr(os, "geteuid") and os.fstat(file.fileno()).st_uid != os.geteuid():
+            raise FormatError("cannot be written: it belongs to another user", path=path)
         yield fcntl is None or _lock(file, time.monotonic() + wait)
-
-
-def _open_lock(path: Path, ours_only: bool) -> int:
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    handle = os.open(path, flags, 0o666)
-    about = os.fstat(handle)
-    if not stat.S_ISREG(about.st_mode):
-        os.close(handle)
-        raise ValueError("it is a device or a pipe, and not a file")
-    if ours_only and hasattr(os, "geteuid") and about.st_uid != os.geteuid():
-        os.close(handle)
-        raise ValueError("it belongs to another user")
-    return handle
 
 
 def _lock(file: BinaryIO, latest: float) -> bool:

@@ -53,17 +53,16 @@ class Agent:
     ) -> None:
         task = as_task(task)
         require_known(name, task.agents, "agent")
-        where: dict[str, Any]
         agreed = find_agreed(task, deciders, agree=agree)
-        if isinstance(peers, Mapping):
-            if missing := [agent for agent in task.agents if agent not in peers]:
-                raise SettingsError(f"peers must give each agent its address, got none of {missing[0]}")
-            where = {"run": run, "addresses": dict(peers), "keys": None if keys is None else str(keys)}
-        else:
+        if not isinstance(peers, Mapping):
             where = read_peers(peers, task)
+        elif missing := [agent for agent in task.agents if agent not in peers]:
+            raise SettingsError(f"peers must give each agent its address, got none of {missing[0]}")
+        else:
+            where = {"run": run, "addresses": dict(peers), "keys": None if keys is None else str(keys)}
         settings = RunSettings(task, deciders=agreed, insecure=insecure, durable=durable, **where)
-        self.task, self.name, self.policy, self.stay = task, name, policy, stay
-        self._conditions, self._cells = conditions, None if conditions else cell_conditions(task, name)
+        self.task, self.name, self.policy, self.stay, self._conditions = task, name, policy, stay, conditions
+        self._in_cell = cell_conditions(task, name)
         self._before: int | None = None  # the cell of the step before
         self._states = tuple(task.machines[name].states)
         self._stamp = 0
@@ -119,21 +118,20 @@ class Agent:
         host = self._host
         self._stamp += 1
         host.perceive(self._willing(observation), self._stamp)
-        if host.participant.holding:
+        if self.policy is None or host.participant.holding:
             return self.stay
-        action = self.stay if self.policy is None else self.policy((observation, self.state))
+        action = self.policy((observation, self.state))
         if action != self.stay:
             host.move(self._stamp)
         return action
 
     def _willing(self, observation: Observation) -> int:
-        if self._cells is not None:
+        if self._conditions is None:
             if not isinstance(observation, int) or not 0 <= observation < self.task.grid.cells:
                 rule = f"an observation must be a cell from 0 to {self.task.grid.cells - 1}"
                 raise SettingsError(f"{rule}, got {observation!r:.60}")
             before, self._before = self._before, observation
-            return self._cells(observation, before)
-        assert self._conditions is not None
+            return self._in_cell(observation, before)
         willing = 0
         for event in self._conditions(observation):
             if event not in self.task.controlled[self.name]:

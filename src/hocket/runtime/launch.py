@@ -15,7 +15,7 @@ import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -111,12 +111,9 @@ def load_actions(folder: str | Path, task: Task) -> dict[str, Actions]:
         raise FormatError("has no policies that play by the local reward machines", path=folder)
     policy = min(usable, key=lambda policy: policy.seed)
     q = machine_values(task, policy.learner, policy.arrays)
-    bits = (1 << np.arange(q.shape[2], dtype=np.uint8)).astype(np.uint8)
-    best = np.where(q == q.max(axis=2, keepdims=True), bits[None, None, :, None], 0).sum(axis=2, dtype=np.uint8)
-    return {
-        agent: np.ascontiguousarray(best[place, :, : len(machine.states)].T)
-        for place, (agent, machine) in enumerate(task.machines.items())
-    }
+    best = np.packbits(q == q.max(axis=2, keepdims=True), axis=2, bitorder="little")[:, :, 0]
+    sizes = {agent: len(machine.states) for agent, machine in task.machines.items()}
+    return {agent: np.ascontiguousarray(best[n, :, :size].T) for n, (agent, size) in enumerate(sizes.items())}
 
 
 class Supervisor:
@@ -232,9 +229,8 @@ def run_team(
     if agent is not None:
         require_known(agent, names, "agent")
         names = [agent]
-    settings = RunSettings(
-        task, "", find_agreed(task, agree=agree), durable=durable, pace=pace, steps=steps, seed=seed, loss=loss
-    )
+    agreed = find_agreed(task, agree=agree)
+    settings = RunSettings(task, "", agreed, durable=durable, pace=pace, steps=steps, seed=seed, loss=loss)
     if peers is not None:
         settings = replace(settings, insecure=insecure, **read_peers(peers, task))
         if WORLD not in settings.addresses:
@@ -245,10 +241,8 @@ def run_team(
         for name in names:
             if name != WORLD:
                 np.save(folder / f"{name}.actions.npy", np.asarray(actions[name], np.uint8), allow_pickle=False)
-    with ExitStack() as stack:
+    with TemporaryDirectory(prefix="hocket-", ignore_cleanup_errors=True) as sockets:  # which only its owner may enter
         if peers is None:
-            made = TemporaryDirectory(prefix="hocket-", ignore_cleanup_errors=True)  # which only its owner may enter
-            sockets = stack.enter_context(made)
             settings = replace(settings, addresses={name: f"{sockets}/{i}" for i, name in enumerate(names)})
         settings.save(folder)
         supervisor = Supervisor(settings, folder, names, watch)

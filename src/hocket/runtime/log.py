@@ -50,8 +50,7 @@ def read_log(path: Path, largest: int = LARGEST_LOG, *, header: dict[str, object
         data = file.read(largest + 1)
     if len(data) > largest:
         raise FormatError(f"is larger than {largest // MEGABYTE:,} MB", path=path)
-    check, values = SEED, []
-    size = data.rfind(b"\n") + 1
+    check, values, size = SEED, [], data.rfind(b"\n") + 1
     for number, line in enumerate(data[:size].split(b"\n")[:-1], start=1):
         payload = line[WIDTH + 1 :]
         check = _check(check, payload)
@@ -68,9 +67,8 @@ def read_log(path: Path, largest: int = LARGEST_LOG, *, header: dict[str, object
         raise FormatError("is not a log that hocket has written", path=path)
     if values and header not in (None, first):
         raise FormatError("belongs to another run, agent or task", path=path)
-    return LogContents(
-        first, tuple(row[1:] for row in rows), tuple(row[0] for row in rows), check, size, size < len(data)
-    )
+    times, entries = tuple(row[0] for row in rows), tuple(row[1:] for row in rows)
+    return LogContents(first, entries, times, check, size, size < len(data))
 
 
 def _frozen(value: object) -> object:
@@ -100,13 +98,12 @@ class AgentLog:
         self._write((now, *entry) for entry in entries)
 
     def _write(self, values: Iterable[object]) -> None:
-        lines = []
+        data = b""
         for value in values:
             payload = json.dumps(value, separators=(",", ":")).encode()
             self.check = _check(self.check, payload)
-            lines.append(self.check.encode() + b" " + payload + b"\n")
-        if lines:
-            data = b"".join(lines)
+            data += self.check.encode() + b" " + payload + b"\n"
+        if data:
             with telling(self.path):
                 if self.file.write(data) != len(data):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

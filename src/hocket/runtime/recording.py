@@ -72,9 +72,8 @@ def read_recording(folder: str | Path, largest: int = LARGEST_LOG) -> TeamRecord
     folder = Path(folder)
     settings, _ = read_settings(folder)
     paths = {name: folder / f"{name}.log" for name in (*settings.task.agents, WORLD)}
-    logs = {
-        name: read_log(path, largest, header=settings.header(name)) for name, path in paths.items() if path.exists()
-    }
+    there = {name: path for name, path in paths.items() if path.exists()}
+    logs = {name: read_log(path, largest, header=settings.header(name)) for name, path in there.items()}
     order = causal_order(settings.plan, logs)
     number = {place: index for index, place in enumerate(order)}
     first = min((log.times[0] for log in logs.values() if log.times), default=0.0)
@@ -195,14 +194,14 @@ class Verification:
 
     def as_json(self) -> dict[str, object]:
         """Lay it out as plain data."""
+        missing = {agent: list(events) for agent, events in self.missing.items()}
+        answer = {"ok": self.ok, "contradiction": self.contradiction, "trace": list(self.trace)}
         return {
-            "ok": self.ok,
-            "contradiction": self.contradiction,
-            "trace": list(self.trace),
+            **answer,
             "complete": self.complete,
-            "missing": {agent: list(events) for agent, events in self.missing.items()},
-            "kills": dict(self.kills),
-            "notes": list(self.notes),
+            "missing": missing,
+            "kills": {**self.kills},
+            "notes": [*self.notes],
         }
 
 

@@ -24,9 +24,8 @@ def read_log(path: str | Path, observed: Observed | None = None, outcome: str | 
     if not path.is_dir():
         return logs.read_log(path, observed, outcome)
     if observed not in (None, "effective"):
-        raise FormatError(
-            f"runs keep accepted events only, so observed must be 'effective', got {observed!r}", path=path
-        )
+        rule = "runs keep accepted events only, so observed must be 'effective'"
+        raise FormatError(f"{rule}, got {observed!r}", path=path)
     episodes = tuple(_recorded(path) if exists(path / "run.json") else _replayed(path))
     if not any(episode.attempts for episode in episodes):
         raise FormatError("has no episodes with events", path=path)

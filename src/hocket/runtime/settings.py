@@ -98,17 +98,11 @@ class RunSettings:
 
     def save(self, folder: Path, **more: object) -> None:
         """Write `run.json`."""
-        document: dict[str, object] = {
-            "version": __version__,
-            "task": self.task.name,
-            "digest": self.task.digest,
-            "agents": list(self.task.agents),
-            "deciders": {event: list(agents) for event, agents in self.deciders.items()},
-            "addresses": dict(self.addresses),
-            **{key: getattr(self, key) for key in KEPT},
-            "document": self.task.document(),
-        }
-        write_whole(folder / "run.json", json.dumps({**document, **more}, indent=1))
+        task, kept = self.task, {key: getattr(self, key) for key in KEPT}
+        head = {"version": __version__, "task": task.name, "digest": task.digest, "agents": list(task.agents)}
+        team = {"deciders": dict(self.deciders), "addresses": dict(self.addresses)}
+        document = {**head, **team, **kept, "document": task.document(), **more}
+        write_whole(folder / "run.json", json.dumps(document, indent=1))
 
 
 def read_settings(folder: Path) -> tuple[RunSettings, dict[str, Any]]:
@@ -118,9 +112,8 @@ def read_settings(folder: Path) -> tuple[RunSettings, dict[str, Any]]:
         document = json.loads(read_text(path, LARGEST_FILE))
         task = task_from(document["document"], str(document["task"]), None)
         deciders = {str(event): tuple(agents) for event, agents in document["deciders"].items()}
-        settings = RunSettings(
-            task, deciders=deciders, addresses=dict(document["addresses"]), **{key: document[key] for key in KEPT}
-        )
+        kept = {key: document[key] for key in KEPT}
+        settings = RunSettings(task, deciders=deciders, addresses=dict(document["addresses"]), **kept)
         if task.digest != document["digest"] or list(task.agents) != document["agents"]:
             raise FormatError("its digest or its agents are not those of its task: it was changed", path=path)
         settings.plan  # noqa: B018 - deciders that make no sense are found here

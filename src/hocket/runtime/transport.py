@@ -114,10 +114,10 @@ def split_address(address: str, key: str = "peers") -> tuple[str, int]:
 
 def listening_place(settings: RunSettings, name: str) -> tuple[str, int]:
     """Find where to listen: beyond this machine only with certificates, or where that was said to be unnecessary."""
-    host, port = split_address(settings.addresses[name])
+    host, port = split_address(address := settings.addresses[name])
     if settings.keys is None and host not in LOOPBACK and not settings.insecure:
         rule = "TCP beyond this machine needs certificates (hocket keys), or --insecure"
-        raise SettingsError(f"{rule}, got the address {settings.addresses[name]}")
+        raise SettingsError(f"{rule}, got the address {address}")
     return host, port
 
 
@@ -189,16 +189,6 @@ class Transport:
         """Listen."""
         self.server = await listen(self.settings, self.agent, self._listen)
 
-    def is_lost(self) -> bool:
-        """Say whether a message is dropped on purpose."""
-        return bool(self.settings.loss) and self.random.random() < self.settings.loss
-
-    def pack(self, message: Message) -> bytes:
-        """Write a message that is about to be sent."""
-        data = encode(message)
-        self.bytes_sent += len(data)
-        return data
-
     def take(self, sender: int, data: bytes) -> None:
         """Take a message, unless it makes no sense."""
         message = decode(data)
@@ -206,23 +196,21 @@ class Transport:
             self.receive(sender, message)
 
     def send(self, receiver: int, message: Message) -> None:
-        """Send a message if there is a connection, and otherwise begin to make one."""
-        if self.is_lost():
-            return
+        """Send a message, unless it is to be lost on purpose."""
+        if not self.settings.loss or self.random.random() >= self.settings.loss:
+            self.post(receiver, encode(message))
+
+    def post(self, receiver: int, data: bytes) -> None:
+        """Write to an agent if there is a connection, and otherwise begin to make one."""
         writer = self.writers.get(receiver)
         if writer is None or writer.is_closing():
             if receiver not in self.connecting:
-                task = asyncio.get_running_loop().create_task(self._connect(receiver, message))
-                self.connecting[receiver] = task
-            return
-        if writer.transport.get_write_buffer_size() < MOST_WAITING:
-            self._write(writer, message)
+                self.connecting[receiver] = asyncio.get_running_loop().create_task(self._connect(receiver, data))
+        elif writer.transport.get_write_buffer_size() < MOST_WAITING:
+            writer.write(len(data).to_bytes(LENGTH, "big") + data)
+            self.bytes_sent += len(data)
 
-    def _write(self, writer: asyncio.StreamWriter, message: Message) -> None:
-        data = self.pack(message)
-        writer.write(len(data).to_bytes(LENGTH, "big") + data)
-
-    async def _connect(self, receiver: int, message: Message) -> None:
+    async def _connect(self, receiver: int, data: bytes) -> None:
         name = self.plan.agents[receiver]
         try:
             reader, writer = await asyncio.wait_for(dial(self.settings, self.agent, name), PATIENCE)
@@ -230,12 +218,11 @@ class Transport:
             if answer != b"ok\n":
                 self.refused[name] = answer.decode(errors="replace").strip() or "it hangs up"
                 writer.close()
-                await asyncio.sleep(AGAIN)
-                return
+                raise ConnectionError
             self.refused.pop(name, None)
             self.writers[receiver] = writer
-            self._write(writer, message)
-        except (OSError, TimeoutError, ssl.SSLError):
+            self.post(receiver, data)
+        except OSError:
             await asyncio.sleep(AGAIN)
         finally:
             self.connecting.pop(receiver, None)
@@ -252,7 +239,7 @@ class Transport:
                 if size > LARGEST_MESSAGE:
                     break
                 self.take(self.plan.agents.index(who), await reader.readexactly(size))
-        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError, MessageError, TimeoutError, ssl.SSLError):
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError, MessageError):
             pass  # it hangs up, talks nonsense, or this process ends
         finally:
             self.incoming.discard(writer)
@@ -260,7 +247,7 @@ class Transport:
 
     async def close(self) -> None:
         """Hang up."""
-        for task in [*self.connecting.values()]:
+        for task in self.connecting.values():
             task.cancel()
         if self.server is not None:
             self.server.close()
@@ -323,10 +310,11 @@ class ZenohTransport(Transport):
             }
         return config
 
-    def send(self, receiver: int, message: Message) -> None:
-        """Send a message; whoever is not there does not get it, and the protocol sends again."""
-        if self.session is not None and not self.is_lost():
-            self.session.put(f"{self.root}/{receiver}/{self.number}", self.pack(message))
+    def post(self, receiver: int, data: bytes) -> None:
+        """Publish what an agent is to get; if it is not there it does not get it, and the protocol sends again."""
+        if self.session is not None:
+            self.session.put(f"{self.root}/{receiver}/{self.number}", data)
+            self.bytes_sent += len(data)
 
     def _take(self, sender: str, data: bytes) -> None:
         is_agent = sender.isdecimal() and int(sender) < len(self.plan.agents)
