@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union
+from typing import Any, Literal, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,23 +20,15 @@ from hocket.errors import ArgumentError, FormatError, HocketError, SettingsError
 
 MOST_ITEMS = 1_000  # of a collection that are looked at
 KINDS: dict[object, tuple[type, ...]] = {int: (Integral,), float: (Real,)}  # as numpy's numbers are, too
-WORDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "str": "a text",
-    "bool": "true or false",
-    "Path": "a path",
-    "Callable": "a function",
-}
+WORDS = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false"}
+WORDS |= {"Path": "a path", "Callable": "a function"}
 
 
 def blame(
     error: Exception, function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> HocketError | None:
-    """Say in a sentence why a call failed: a file, or the first argument that does not fit its annotation.
-
-    None if all fit, if that cannot be told, or if the error is a sentence already.
-    """
+    """Say in a sentence why a call failed: a file, or the first argument that does not fit its annotation; None if all
+    fit, if that cannot be told, or if the error is a sentence already."""
     if isinstance(error, HocketError):
         return None
     if isinstance(error, OSError) and error.filename is not None:
@@ -74,20 +66,16 @@ class _Names(dict[str, object]):
 def _fits(value: object, kind: Any) -> bool:  # noqa: ANN401 (an annotation is anything)
     """Say whether a value is of the kind that an annotation asks for, as far as that can be seen."""
     origin, of = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Any or kind is object or isinstance(kind, TypeVar):
-        return True
-    if kind is None or kind is type(None):
-        return value is None
     if origin in (Union, types.UnionType):
         mappings = [each for each in of if typing.get_origin(each) is Mapping] if isinstance(value, Mapping) else []
         return any(_fits(value, each) for each in mappings or of)
     if origin is Literal:
         return value in of
     plain = origin or kind
+    if kind is Any or not isinstance(plain, type):  # as a type variable
+        return True
     if getattr(plain, "_is_protocol", False) and plain.__module__.startswith("hocket"):
         return all(hasattr(value, name) for name in vars(plain) if not name.startswith("_"))
-    if not isinstance(plain, type):
-        return True
     if plain in (tuple, list):  # any sequence is as good
         plain = Collection
     if plain.__name__ == "Task" and isinstance(value, str | Path):  # which are taken wherever a task is

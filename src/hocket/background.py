@@ -33,10 +33,9 @@ def gather(sources: Sequence[Iterable[Result]], stop: Event) -> Iterator[Result]
             try:
                 item = results.get(timeout=GLANCE)  # not stop.wait, whose lock a handler of signals may need
             except Empty:
-                if stop.is_set():
-                    deadline = min(deadline, time.monotonic() + GRACE)
-                    if time.monotonic() >= deadline:
-                        return
+                deadline = min(deadline, time.monotonic() + GRACE) if stop.is_set() else deadline
+                if time.monotonic() >= deadline:
+                    return
                 continue
             if not isinstance(item, _End):
                 yield item
@@ -71,10 +70,8 @@ def unless_stopped(work: Callable[[], Result], stop: Event) -> Result | None:
 
 
 def in_threads(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> list[Result]:
-    """Do something with each item, in so many threads, and list what comes of it; with one thread, here.
-
-    After an error nothing more is begun, and what was begun has ended.
-    """
+    """Do something with each item, in so many threads, and list what comes of it; with one thread, here. After an error
+    nothing more is begun, and what was begun has ended."""
     if threads == 1:
         return [work(item) for item in items]
     with ThreadPoolExecutor(threads) as pool:
@@ -88,12 +85,12 @@ class _End(NamedTuple):
 
 
 def _drain(source: Iterable[Result], results: SimpleQueue[Result | _End], gone: Event) -> None:
+    end = _End()
     try:
         for item in source:
             results.put(item)
             if gone.is_set():
-                return
+                break
     except BaseException as error:  # whoever gathers raises it
-        results.put(_End(error))
-    else:
-        results.put(_End())
+        end = _End(error)
+    results.put(end)

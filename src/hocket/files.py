@@ -81,17 +81,14 @@ def read_exactly(path: Path, limit: int) -> str:
 def write_whole(path: Path, data: Content) -> None:
     """Write a file under a temporary name and rename it, so that it is there whole or not at all, whatever happens.
 
-    It is on the disk before it has its name, and the name before this returns: a power cut leaves no empty file behind,
-    and of two files that are written one after the other never the second alone.
+    It is on the disk before it has its name, and the name before this returns: not even a power cut leaves an empty
+    file, or the second alone of two.
     """
     _write_together([(path, data)], threads=1)
 
 
 def write_many(files: Iterable[File]) -> None:
-    """Write files as `write_whole` does, but many at a time: when they are on the disk, all get their names.
-
-    Disks take hardly longer for many files than for one, if they need not wait for each.
-    """
+    """Write files as `write_whole` does, but many at a time, for which disks take hardly longer than for one."""
     waiting = iter(files)
     while some := list(islice(waiting, TOGETHER)):
         _write_together(some, WRITERS)
@@ -182,10 +179,8 @@ def telling(path: Path, done: str = "written") -> Iterator[None]:
 
 
 def _mode_of(path: Path) -> int | None:
-    """Find the permissions of a file that is about to be replaced, if there is one; a device or a pipe never is.
-
-    A link is replaced by a file, and not followed: it may lead out of a folder that came from somebody else.
-    """
+    """Find the permissions of a file that is about to be replaced, if there is one; a device or a pipe never is, and a
+    link is not followed: it may lead out of a folder that came from somebody else."""
     try:
         mode = followed = path.lstat().st_mode
     except FileNotFoundError:
@@ -208,10 +203,8 @@ def _sync_folder(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path, *, older_than: float = 0) -> None:
-    """Remove what writing has left in a folder when it was killed, so many seconds ago.
-
-    Where it is not said how long ago, nobody else may be writing there.
-    """
+    """Remove what writing has left in a folder when it was killed, so many seconds ago; or ever, where nobody else may
+    be writing."""
     for path in folder.glob(f".*{UNFINISHED}"):
         with suppress(OSError):
             if not older_than or time.time() - path.lstat().st_mtime > older_than:
@@ -253,10 +246,8 @@ def make_folder(folder: Path) -> Path:
 
 
 def user_folder(variable: str, *usual: str) -> Path:
-    """Make the folder for hocket's files of a kind among the user's own, which nobody else can enter.
-
-    `variable` is the name by which the desktop's conventions call it, and `usual` where it lies in a home without one.
-    """
+    """Make the folder for hocket's files of a kind that nobody else can enter: where a variable of the desktop's says,
+    or, without it, the `usual` one in the user's home."""
     home = os.environ.get(variable) or os.environ.get("LOCALAPPDATA")
     folder = (Path(home) if home else Path.home().joinpath(*usual)) / "hocket"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

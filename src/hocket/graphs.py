@@ -261,10 +261,8 @@ def congruence(graph: Graph, hidden: Flags) -> Congruence:
 
 
 def _components(nodes: int, left: Ints, right: Ints) -> tuple[Ints, int, NDArray[np.intp]]:
-    """Number the connected components of an undirected graph in the order of their first nodes; also count them.
-
-    Also returns the edges of a forest that spans them.
-    """
+    """Number the connected components of an undirected graph in the order of their first nodes; also count them, and
+    list the edges of a forest that spans them."""
     root, edge = np.arange(nodes, dtype=np.int32), np.arange(len(left))
     via = np.full(nodes, -1)  # the edge by which a root was attached to another root
     while True:
@@ -341,10 +339,7 @@ def _close(
 
 
 def hidden_path(graph: Graph, hidden: Flags, start: int, goals: Flags) -> tuple[int, list[int]] | None:
-    """Find a shortest way from a node to one of `goals` along edges with hidden labels, in either direction.
-
-    Returns the goal and the labels on the way to it, or None.
-    """
+    """Find a goal that is nearest to a node along edges with hidden labels, in either direction, and a way to it."""
     usable = hidden[graph.label]
     source, label, target = graph.source[usable], graph.label[usable], graph.target[usable]
     ends = np.concatenate((source, target)), np.concatenate((target, source))

@@ -75,10 +75,8 @@ def public_names(module: str, file: str) -> tuple[Callable[[str], object], Calla
 
 
 def explain_kinds(made: Made) -> Made:
-    """Let a function, or the constructor of a class, name the argument of the wrong kind that made it fail.
-
-    A call that works is not looked at, and an error for which no argument is to blame goes on as it is.
-    """
+    """Let a function, or the constructor of a class, name the argument of the wrong kind that made it fail, if one did;
+    a call that works is not looked at."""
     target: Any = made
     function = target.__init__ if isinstance(made, type) else target
 
@@ -111,10 +109,8 @@ def read_stub(path: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def show_in_notebook(value: object, form: str) -> str | None:
-    """Show a value as `svg` or `html`; None where there is too much to show, and notebooks take its text.
-
-    The module that draws a value needs the value, so it is loaded when a notebook asks for it, and not before.
-    """
+    """Show a value as `svg` or `html`, drawn by a module that is loaded only then; None where there is too much to
+    show, and notebooks take its text."""
     text: str | None = import_module("hocket.report.notebook").show(value, form)
     return text
 

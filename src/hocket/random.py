@@ -3,9 +3,8 @@
 Counter-based (SplitMix64: Steele, Lea and Flood 2014): a stream has a 64-bit key, and its n-th number is a hash of the
 key and n. An agent has two such numbers in every step: one chooses its action; the halves of the other decide whether
 it slips and whether simulated teammates are ready. A third, in another part of the stream, decides where an episode
-starts that begins with the step, if there are several cells. Compiled kernels compute the same numbers, so an episode
-is the same wherever it is played. Keys, seeds and positions may also be arrays of 64-bit numbers, for many streams at
-once.
+starts that begins with the step. Compiled kernels compute the same numbers, so an episode is the same wherever it is
+played. Keys, seeds and positions may also be arrays of 64-bit numbers, for many streams at once.
 """
 
 from __future__ import annotations

@@ -290,7 +290,9 @@ def compare(first: ArrayLike, second: ArrayLike) -> Comparison:  # [n], [m]
     >>> compare([20, 21, 25, 22], [25, 30, 23, 31])
     Comparison(probability=Interval(value=0.90625, low=None, high=None), p_value=0.08571428571428572)
     """
-    ours, theirs = _tally(first, second)
+    runs, others = numbers(first, "first", axes=1), numbers(second, "second", axes=1)
+    distinct, place = np.unique(np.concatenate([runs, others]), return_inverse=True)
+    ours, theirs = (np.bincount(end, minlength=distinct.size).astype(np.int64) for end in np.split(place, [runs.size]))
     n, m = int(ours.sum()), int(theirs.sum())
     above = m - np.cumsum(theirs)
     probability = _newcombe(float((ours * (2 * above + theirs)).sum() / (2 * n * m)), n, m)
@@ -323,16 +325,7 @@ def _newcombe(value: float, n: int, m: int) -> Interval:
     return Interval(value, limit(value, 0.0), limit(value, 1.0))
 
 
-def _tally(first: ArrayLike, second: ArrayLike) -> tuple[Counts, Counts]:  # [D], [D]
-    """Count how often each sample has each of the D values that there are, in rising order."""
-    ours, theirs = numbers(first, "first", axes=1), numbers(second, "second", axes=1)
-    distinct, place = np.unique(np.concatenate([ours, theirs]), return_inverse=True)
-    ends = np.split(place, [ours.size])
-    left, right = (np.bincount(end, minlength=distinct.size).astype(np.int64) for end in ends)
-    return left, right
-
-
-def _exact_p(ours: Counts, theirs: Counts) -> float:
+def _exact_p(ours: Counts, theirs: Counts) -> float:  # [D], [D] how often each sample has each of D values, rising
     """Count, of all ways to choose the smaller sample among all runs, those with a rank sum as extreme as its own."""
     both = ours + theirs
     chosen = min(ours, theirs, key=lambda counts: int(counts.sum()))

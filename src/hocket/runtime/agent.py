@@ -14,7 +14,6 @@ from hocket.machine.decomposition import Control
 from hocket.runtime.host import Host
 from hocket.runtime.launch import find_agreed, read_peers
 from hocket.runtime.settings import RunSettings
-from hocket.runtime.worker import conditions as cell_conditions
 from hocket.task.catalogue import as_task
 from hocket.task.task import Task
 
@@ -62,7 +61,6 @@ class Agent:
             where = {"run": run, "addresses": dict(peers), "keys": None if keys is None else str(keys)}
         settings = RunSettings(task, deciders=agreed, insecure=insecure, durable=durable, **where)
         self.task, self.name, self.policy, self.stay, self._conditions = task, name, policy, stay, conditions
-        self._in_cell = cell_conditions(task, name)
         self._before: int | None = None  # the cell of the step before
         self._states = tuple(task.machines[name].states)
         self._stamp = 0
@@ -131,14 +129,12 @@ class Agent:
                 rule = f"an observation must be a cell from 0 to {self.task.grid.cells - 1}"
                 raise SettingsError(f"{rule}, got {observation!r:.60}")
             before, self._before = self._before, observation
-            return self._in_cell(observation, before)
-        willing = 0
-        for event in self._conditions(observation):
-            if event not in self.task.controlled[self.name]:
-                hint = known_names(str(event), self.task.controlled[self.name])
-                raise SettingsError(f"{self.name} does not control {event!r} ({hint})")
-            willing |= 1 << self._host.plan.events.index(event)
-        return willing
+            return self._host.conditions(observation, before)
+        events, known = [*self._conditions(observation)], self.task.controlled[self.name]
+        for event in events:
+            if event not in known:
+                raise SettingsError(f"{self.name} does not control {event!r} ({known_names(str(event), known)})")
+        return self._host.plan.bits(events)
 
     def wait(self, seconds: float) -> None:
         """Stand for a while, so that teammates hear of what has happened; not longer than until it is finished."""

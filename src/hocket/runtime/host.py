@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from hocket.errors import FormatError
@@ -29,6 +30,7 @@ class Host:
         self.events = self._events(kept)
         kind = ZenohTransport if settings.transport == "zenoh" else Transport
         self.transport = kind(settings, agent, self.receive)
+        self.conditions = cache(self._conditions)  # that hold in a cell of a grid task, as bits
         self.changed: Callable[[], None] = lambda: None  # called when an event has happened
         self.ticking: asyncio.Task[None] | None = None
         self.error: FormatError | None = None  # of the log: from then on nothing is done and nothing said
@@ -56,6 +58,10 @@ class Host:
             self.log.append([("stop",)])
             self.error = FormatError("this agent has stopped")
         self.log.close()
+
+    def _conditions(self, cell: int, before: int | None) -> int:
+        task = self.settings.task
+        return self.plan.bits([e for e in task.controlled[self.agent] if task.holds(self.agent, e, cell, before)])
 
     @property
     def is_finished(self) -> bool:

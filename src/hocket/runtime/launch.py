@@ -1,8 +1,7 @@
 """`run_team`: a team as processes on this machine, or one agent of a team whose others are elsewhere.
 
-Processes that die are started again. The policies that they play are tables of the best actions in each state of an
-agent's machine and each cell, made once when a run begins: so that an agent that comes back has to load neither a
-learner nor the compiler.
+Processes that die are started again. Their policies are tables of the best actions in each state and cell, made once
+when a run begins: an agent that comes back has to load neither a learner nor the compiler.
 """
 
 from __future__ import annotations
@@ -66,10 +65,8 @@ class RunOutcome:
 
 
 def find_agreed(task: Task, deciders: Control | None = None, *, agree: bool = False) -> dict[str, tuple[str, ...]]:
-    """Choose who decides on what, so that everything else may be heard late; refuse where that takes more agreement.
-
-    With `agree`, the fewest agents that have to agree as well do so.
-    """
+    """Choose who decides on what, so that everything else may be heard late; refuse where that takes more agreement,
+    unless the fewest agents that it takes are to `agree` as well."""
     check = check_delays(task, deciders)
     if not check.tolerant and not agree:
         pairs = ", ".join(f"{agent}: {event}" for agent, event in check.agree)

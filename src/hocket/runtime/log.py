@@ -1,9 +1,7 @@
 """Write-ahead logs: lines of JSON, each with a checksum over itself and everything before it.
 
-An entry's first number is the time, in seconds, for people to read; nothing depends on it.
-
-A log that was cut anywhere, by a crash, is good up to its last whole line. Any other change is found: a changed byte, a
-line that is missing, added or moved. A link is no log: what it leads to may be anything.
+An entry's first number is the time, in seconds, for people to read. A log that was cut anywhere, by a crash, is good up
+to its last whole line. Any other change is found. A link is no log: what it leads to may be anything.
 """
 
 from __future__ import annotations
@@ -42,10 +40,7 @@ class LogContents:
 
 
 def read_log(path: Path, largest: int = LARGEST_LOG, *, header: dict[str, object] | None = None) -> LogContents:
-    """Read a log; a last line that was cut is left out, and anything else that is wrong is an error.
-
-    So is another `header` than that which is expected.
-    """
+    """Read a log; a last line that was cut is left out; anything else that is wrong, as another header, is an error."""
     with open_regular(path, NO_LINKS) as file, telling(path, "read"):
         data = file.read(largest + 1)
     if len(data) > largest:

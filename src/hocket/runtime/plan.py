@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -82,6 +82,10 @@ class Plan:
             sum(1 << event for event, who in enumerate(self.deciders) if agent in {*who} - {*self.controllers[event]})
             for agent in range(len(self.agents))
         )
+
+    def bits(self, events: Collection[str]) -> int:
+        """Give events as bits."""
+        return sum(1 << place for place, name in enumerate(self.events) if name in events)
 
     def named(self, events: int) -> list[str]:
         """List the names of events that are given as bits."""

@@ -101,10 +101,8 @@ class Participant:
         return self._output()
 
     def perceive(self, willing: int, stamp: int = 0) -> Output:
-        """Take note of the events whose conditions hold while the agent stands still; begin what it can.
-
-        An agent that moves is willing to nothing: `perceive(0)`. One that is holding must not move.
-        """
+        """Take note of the events whose conditions hold while the agent stands still, none if it moves, which it must
+        not do while it is holding; begin what it can."""
         self._come(stamp)
         self.willing = willing & ~self.spent
         self._act()
@@ -249,12 +247,9 @@ class Participant:
             self.messages.append((agent, (REFUSE, first, number)))
 
     def _asked(self, first: int, number: int, event: int) -> None:
-        """Say, as the last decider, that nothing came of a transaction; if it was decided, the event says so."""
-        for told in self.outbox.values():
-            for _, message in told:
-                if message[1] == first and message[2] == number:
-                    return  # and is told again until it is acknowledged
-        self._refuse(first, number, event)
+        """Say, as the last decider, that nothing came of a transaction; if it was decided, the event says so again."""
+        if not any(message[1:3] == (first, number) for told in self.outbox.values() for _, message in told):
+            self._refuse(first, number, event)
 
     def _refused(self, sender: int, first: int, number: int) -> None:
         promise = self.promise
@@ -274,10 +269,8 @@ class Participant:
         if count <= heard:
             self.messages.append((sender, (ACK, heard)))
             return
-        if promise is not None and promise[:2] != (first, number):
-            return  # it hears of nothing else
-        if count != heard + 1:
-            return
+        if count != heard + 1 or (promise is not None and promise[:2] != (first, number)):
+            return  # out of turn; or it is bound, and hears of nothing else
         if any(other % agents == me and other != pair and told > known.get(other, 0) for other, told in clock):
             return
         if event not in self.plan.moves[me][self.state]:
@@ -318,17 +311,12 @@ class Participant:
     def _apply(self, entry: Entry) -> None:
         """Do what an entry stands for, when it is written and when it is read again."""
         match entry:
-            case ("start", int(incarnation)):
-                self.incarnation = incarnation
-            case ("promise", int(first), int(number), int(event), incarnations, clock, int(stamp)):
-                self.promise = Promise(first, number, event, incarnations, clock)
-                self.newest[first] = number
-                self._come(stamp)
-                if first == self.agent:
-                    self.number = number
-            case ("release", _, _):
-                self.promise = None
-            case ("decide", int(first), int(number), int(event), clock, int(stamp)):
+            case ("hear", _, first, number, event, clock):
+                _join(self.clock, clock)
+                self._happen(event)
+                if self.promise is not None and self.promise[:2] == (first, number):
+                    self.promise = None
+            case ("decide", first, number, event, clock, stamp):
                 self.clock = dict(clock)
                 self._come(stamp)
                 self._happen(event)
@@ -337,11 +325,16 @@ class Participant:
                 for agent in self._others(event):
                     told = self.clock[self.agent * len(self.plan.agents) + agent]
                     self.outbox.setdefault(agent, []).append((told, (EVENT, first, number, event, clock)))
-            case ("hear", _, int(first), int(number), int(event), clock):
-                _join(self.clock, clock)
-                self._happen(event)
-                if self.promise is not None and self.promise[:2] == (first, number):
-                    self.promise = None
+            case ("promise", first, number, event, incarnations, clock, stamp):
+                self.promise = Promise(first, number, event, incarnations, clock)
+                self.newest[first] = number
+                self._come(stamp)
+                if first == self.agent:
+                    self.number = number
+            case ("release", _, _):
+                self.promise = None
+            case ("start", incarnation):
+                self.incarnation = incarnation
 
 
 def _join(heard: dict[int, int], clock: Iterable[tuple[int, int]]) -> None:

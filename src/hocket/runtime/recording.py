@@ -101,35 +101,26 @@ def _frame(settings: RunSettings, log: LogContents, place: Place, begun: float, 
 def causal_pairs(plan: Plan, logs: Mapping[str, LogContents]) -> Iterator[tuple[Place, Place]]:
     """Pair each hearing with the decision that it is of."""
     told: dict[tuple[int, int], list[Place]] = {}
-    for agent, name in enumerate(plan.agents):
-        for index, entry in enumerate(logs[name].entries if name in logs else ()):
-            if entry[0] == "decide":
-                for other in plan.knowers[entry[3]]:
-                    told.setdefault((agent, other), []).append((name, index))
-    for agent, name in enumerate(plan.agents):
-        waiting = {pair: iter(places) for pair, places in told.items()}
-        for index, entry in enumerate(logs[name].entries if name in logs else ()):
-            if entry[0] == "hear" and (cause := next(waiting.get((entry[1], agent), iter(())), None)) is not None:
-                yield (name, index), cause
+    entries = [(agent, (name, index), entry) for agent, name in enumerate(plan.agents) if name in logs
+               for index, entry in enumerate(logs[name].entries)]  # fmt: skip
+    for agent, place, entry in entries:
+        for other in plan.knowers[entry[3]] if entry[0] == "decide" else ():
+            told.setdefault((agent, other), []).append(place)
+    waiting = {pair: iter(places) for pair, places in told.items()}
+    for agent, place, entry in entries:
+        if entry[0] == "hear" and (cause := next(waiting.get((entry[1], agent), iter(())), None)) is not None:
+            yield place, cause
 
 
 def causal_order(plan: Plan, logs: Mapping[str, LogContents]) -> list[Place]:
     """Sort all entries: what has to come before comes before, and otherwise by time."""
-    before: dict[Place, set[Place]] = {(n, i): set() for n, log in logs.items() for i in range(len(log.entries))}
-    moves: dict[tuple[str, int], Place] = {}
-    promises: dict[tuple[str, tuple[object, ...]], Place] = {}
-    for name, index in before:
-        entry = logs[name].entries[index]
-        if index:
-            before[name, index].add((name, index - 1))
-        if name == WORLD and entry[0] == "move":
-            moves[str(entry[1]), int(entry[2])] = (name, index)
-        elif entry[0] == "promise":
-            promises[name, entry[1:4]] = (name, index)
+    entries = {(name, index): entry for name, log in logs.items() for index, entry in enumerate(log.entries)}
+    before = {(name, index): {(name, index - 1)} if index else set() for name, index in entries}
+    moves = {entry[1:3]: place for place, entry in entries.items() if place[0] == WORLD and entry[0] == "move"}
+    promises = {(place[0], entry[1:4]): place for place, entry in entries.items() if entry[0] == "promise"}
     for after, cause in causal_pairs(plan, logs):
         before[after].add(cause)
-    for name, index in before:
-        entry = logs[name].entries[index]
+    for (name, index), entry in entries.items():
         if name == WORLD or entry[0] not in ("decide", "promise"):
             continue
         if entry[0] == "decide":
@@ -140,10 +131,6 @@ def causal_order(plan: Plan, logs: Mapping[str, LogContents]) -> list[Place]:
             before[name, index].add(moves[name, stamp])
         if (name, stamp + 1) in moves and plan.agents.index(name) in plan.controllers[entry[3]]:
             before[moves[name, stamp + 1]].add((name, index))
-    return _sorted(before, {place: logs[place[0]].times[place[1]] for place in before})
-
-
-def _sorted(before: Mapping[Place, set[Place]], times: Mapping[Place, float]) -> list[Place]:
     sorter = TopologicalSorter(before)
     try:
         sorter.prepare()
@@ -153,7 +140,7 @@ def _sorted(before: Mapping[Place, set[Place]], times: Mapping[Place, float]) ->
     order: list[Place] = []
     while sorter.is_active():
         for place in sorter.get_ready():
-            heappush(ready, (times[place], place))
+            heappush(ready, (logs[place[0]].times[place[1]], place))
         order.append(heappop(ready)[1])
         sorter.done(order[-1])
     return order
@@ -195,14 +182,9 @@ class Verification:
     def as_json(self) -> dict[str, object]:
         """Lay it out as plain data."""
         missing = {agent: list(events) for agent, events in self.missing.items()}
-        answer = {"ok": self.ok, "contradiction": self.contradiction, "trace": list(self.trace)}
-        return {
-            **answer,
-            "complete": self.complete,
-            "missing": missing,
-            "kills": {**self.kills},
-            "notes": [*self.notes],
-        }
+        answer: dict[str, object] = {"ok": self.ok, "contradiction": self.contradiction, "trace": list(self.trace)}
+        answer |= {"complete": self.complete, "missing": missing, "kills": dict(self.kills)}
+        return answer | {"notes": list(self.notes)}
 
 
 def verify(folder: str | Path) -> Verification:
@@ -227,7 +209,9 @@ def verify(folder: str | Path) -> Verification:
     for agent, concerns, known in zip(plan.agents, judge.concerns, judge.known, strict=True):
         if unheard := concerns & ~known:
             missing[agent] = tuple(event for place, event in enumerate(trace) if unheard >> place & 1)
-    kills = {name: _count_kills([entry[0] for entry in log.entries]) for name, log in logs.items()}
+    kinds = {name: [entry[0] for entry in log.entries] for name, log in logs.items()}
+    ends = {name: kind.count("stop") + (kind[-1:] != ["stop"]) for name, kind in kinds.items()}  # in peace, or not yet
+    kills = {name: max(0, kind.count("start") - ends[name]) for name, kind in kinds.items()}
     notes = tuple(f"The last entry of {name}.log was cut." for name, log in logs.items() if log.is_torn)
     return Verification(task, None, trace, is_final, missing, kills, notes)
 
@@ -237,10 +221,6 @@ def _read(folder: Path, settings: RunSettings, name: str, ended: object) -> LogC
     if isinstance(ended, dict) and name in ended and (ended[name] != log.check or log.is_torn):
         raise Violation(f"{name}.log does not end as it did when the run ended: it was changed or cut")
     return log
-
-
-def _count_kills(kinds: list[str]) -> int:
-    return max(0, kinds.count("start") - kinds.count("stop") - (kinds[-1:] != ["stop"]))
 
 
 def _check_entries(plan: Plan, who: str, entries: tuple[Entry, ...]) -> None:
@@ -327,13 +307,10 @@ def write_mcap(folder: str | Path, path: str | Path) -> Path:
     with telling(Path(path)), Path(path).open("wb") as file:
         writer = Writer(file, compression=CompressionType.NONE)
         writer.start(profile="", library="hocket")
-        schemas = {
-            name: writer.register_schema(
-                name, "jsonschema", json.dumps({"type": "object", "title": name, "properties": fields}).encode()
-            )
-            for name, fields in SCHEMAS.items()
-        }
-        channels: dict[str, int] = {}
+        schemas, channels = dict[str, int](), dict[str, int]()
+        for name, fields in SCHEMAS.items():
+            schema = json.dumps({"type": "object", "title": name, "properties": fields})
+            schemas[name] = writer.register_schema(name, "jsonschema", schema.encode())
         for frame in recording.frames:
             time = int((recording.begun + frame.time) * NANO)
             value: dict[str, object] = {"timestamp": {"sec": time // NANO, "nsec": time % NANO}}

@@ -26,20 +26,19 @@ def read_log(path: str | Path, observed: Observed | None = None, outcome: str | 
     if observed not in (None, "effective"):
         rule = "runs keep accepted events only, so observed must be 'effective'"
         raise FormatError(f"{rule}, got {observed!r}", path=path)
-    episodes = tuple(_recorded(path) if exists(path / "run.json") else _replayed(path))
+    episodes = (_recorded(path),) if exists(path / "run.json") else tuple(_replayed(path))
     if not any(episode.attempts for episode in episodes):
         raise FormatError("has no episodes with events", path=path)
     return Log(episodes, "effective")
 
 
-def _recorded(folder: Path) -> Iterator[Episode]:
+def _recorded(folder: Path) -> Episode:
     """The run of a team as processes, whose logs have to agree."""
     from hocket.runtime.recording import verify  # loads all that runs teams, which few commands need
 
-    verification = verify(folder)
-    if not verification.ok:
+    if not (verification := verify(folder)).ok:
         raise FormatError(verification.explain(), path=folder)
-    yield _episode(folder.name, verification.trace, verification.complete)
+    return _episode(folder.name, verification.trace, verification.complete)
 
 
 def _replayed(folder: Path) -> Iterator[Episode]:

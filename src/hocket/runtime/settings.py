@@ -1,7 +1,4 @@
-"""What a run is: its task, who decides on what, where the agents are, and where moves lead them.
-
-As a file it is `run.json`.
-"""
+"""What a run is (`run.json`): its task, who decides on what, where the agents are; and where moves lead them."""
 
 from __future__ import annotations
 
@@ -45,10 +42,8 @@ class Walk:
         self.moves, self.before, self.cell = number, self.cell, cell
 
     def after(self, action: int, state: int, walks: Mapping[str, Walk]) -> int:
-        """Find the cell after the next move, in a state of the agent's machine, on which its gates depend.
-
-        Agents move one at a time here, so that one with a body stays where it is if its way is not free.
-        """
+        """Find the cell after the next move, in a state of the agent's machine, on which its gates depend; agents move
+        one at a time here, so that one with a body stays where it is if its way is not free."""
         end = move(self.task, self.cell, ACTIONS[action], self.closed[state], slip_draw(self.key, self.moves))
         if not self.task.bodies:
             return end

@@ -73,9 +73,8 @@ class FaultSimulation:
         """Draw the schedule of a seed as it is played; how often what goes wrong is drawn first."""
         rng, faults = Random(seed), self.faults
         random, bits = rng.random, rng.getrandbits
-        loss = random() ** 2 * 0.5 if "loss" in faults else 0.0
-        doubling = random() ** 2 * 0.4 if "duplication" in faults else 0.0
-        kill = random() ** 2 * 0.25 if "kill" in faults else 0.0
+        most = {"loss": 0.5, "duplication": 0.4, "kill": 0.25}
+        loss, doubling, kill = (random() ** 2 * share if fault in faults else 0.0 for fault, share in most.items())
         troubles = [fault for fault in ("partition", "kill", "freeze") if fault in faults]
         trouble = 0.1 * random() if troubles else 0.0
         deliver = 0.35 + 0.3 * random() if "delay" in faults else 0.8
@@ -380,10 +379,8 @@ def search_all(
     chosen = find_delays(decomposition).agreed if deciders is None else deciders
     plan, team = Plan.of(decomposition, chosen), NumberedTeam.of(decomposition)
     agents = len(plan.agents)
-    bodies = [(1 << len(plan.events)) - 1] * agents
-    first = _State(
-        [None] * agents, [()] * agents, frozenset(), Judge(plan, team.start, team.step, bodies), kills, withdrawals
-    )
+    judge = Judge(plan, team.start, team.step, [(1 << len(plan.events)) - 1] * agents)
+    first = _State([None] * agents, [()] * agents, frozenset(), judge, kills, withdrawals)
     for agent in range(agents):
         first.nodes[agent] = participant = node.recover(plan, agent, ())
         first.write(agent, participant.start())

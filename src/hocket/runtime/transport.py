@@ -1,11 +1,9 @@
 """Messages between processes: Unix sockets on one machine, TCP with TLS between several; or zenoh.
 
-Each agent connects to each other one that it has something to say to, and says first who it is, of which run and task.
-Whoever is not who it says, or of another run or task, is not listened to. Who an agent is says its certificate, which
-the run's own authority has signed. What cannot be sent is dropped: the protocol sends again.
-
-Over zenoh, for robots that have it already, sessions listen at the agents' own addresses and connect to those of the
-others; nobody is looked for by multicast. What distinguishes a run is part of the keys, so that others are not heard.
+Each agent connects to each other one that it has something to say to, and says first who it is, of which run and task;
+its certificate, which the run's own authority has signed, must say so too. What cannot be sent is dropped: the protocol
+sends again. Over zenoh, sessions listen at the agents' own addresses and connect to those of the others; nobody is
+looked for by multicast. What distinguishes a run is part of the keys, so that others are not heard.
 """
 
 from __future__ import annotations
@@ -32,6 +30,8 @@ PATIENCE = 5.0  # seconds in which a greeting or a connection has to come
 AGAIN = 0.2  # seconds until a connection that failed is tried again
 MOST_WAITING = 10_000_000  # bytes that may wait to be sent to one agent
 DAYS = 365  # that certificates are valid
+ZENOH: dict[str, object] = {"mode": "peer", "connect/exit_on_failure": False, "connect/timeout_ms": 0}
+ZENOH |= {f"scouting/{way}/enabled": False for way in ("multicast", "gossip")}
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -289,25 +289,15 @@ class ZenohTransport(Transport):
         listening_place(self.settings, self.agent)  # or it says what is wrong with it
         kind = "tcp" if keys is None else "tls"
         others = [f"{kind}/{addresses[agent]}" for agent in self.plan.agents if agent != self.agent]
-        config: dict[str, object] = {
-            "mode": "peer",
-            "listen/endpoints": [f"{kind}/{addresses[self.agent]}"],
-            "connect/endpoints": others,
-            "connect/exit_on_failure": False,
-            "connect/timeout_ms": 0,
-            "scouting/multicast/enabled": False,
-            "scouting/gossip/enabled": False,
-        }
+        config = {**ZENOH, "listen/endpoints": [f"{kind}/{addresses[self.agent]}"], "connect/endpoints": others}
         if keys is not None:
             tls_context(keys, self.agent, server=True)  # says what is missing
             certificate, key = str(Path(keys, f"{self.agent}.crt")), str(Path(keys, f"{self.agent}.key"))
-            config["transport/link/tls"] = {
-                "root_ca_certificate": str(Path(keys, "ca.crt")),
-                **{f"{side}_certificate": certificate for side in ("listen", "connect")},
-                **{f"{side}_private_key": key for side in ("listen", "connect")},
-                "enable_mtls": True,
-                "verify_name_on_connect": False,
-            }
+            tls: dict[str, object] = {"enable_mtls": True, "verify_name_on_connect": False}
+            tls["root_ca_certificate"] = str(Path(keys, "ca.crt"))
+            for side in ("listen", "connect"):
+                tls |= {f"{side}_certificate": certificate, f"{side}_private_key": key}
+            config["transport/link/tls"] = tls
         return config
 
     def post(self, receiver: int, data: bytes) -> None:

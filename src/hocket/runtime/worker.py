@@ -1,10 +1,8 @@
 """A process of a run: an agent of a grid task, or its world. `hocket run` starts one of each, and again if it dies.
 
-It reads `run.json` in its folder, tells on its standard output how it is, and ends when its standard input does.
-
-The world moves agents when they ask for it, and remembers where they are. An agent says how many moves it has made and
-what it wants to do next, so that a move that was made and not answered, because one of the two was killed, is not made
-twice.
+It reads `run.json` in its folder, tells on its standard output how it is, and ends when its standard input does. The
+world moves agents when they ask for it; as they say how many moves they have made, a move that was made and not
+answered, because one of the two was killed, is not made twice.
 """
 
 from __future__ import annotations
@@ -14,9 +12,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -30,22 +27,9 @@ from hocket.runtime.log import AgentLog
 from hocket.runtime.settings import WORLD, RunSettings, Walk, read_settings
 from hocket.runtime.transport import Streams, dial, greeted, listen
 from hocket.task.grid import ACTIONS
-from hocket.task.task import Task
 
 RETRY = 0.05  # seconds until the world is asked again
 STAY = ACTIONS.index("stay")
-
-
-def conditions(task: Task, agent: str) -> Callable[[int, int | None], int]:
-    """Make a function of a cell, and of the one before the last move: which of an agent's conditions hold, as bits."""
-    number = {event: place for place, event in enumerate(task.machine.events)}
-
-    @cache
-    def willing(cell: int, before: int | None) -> int:
-        events = (event for event in task.controlled[agent] if task.holds(agent, event, cell, before))
-        return sum(1 << number[event] for event in events)
-
-    return willing
 
 
 class Walker:
@@ -58,7 +42,6 @@ class Walker:
         self.moves, self.cell = -1, settings.task.agents[agent].starts[0]  # -1: the world has not been asked yet
         self.before: int | None = None  # the cell before the last move
         self.streams: Streams | None = None  # to the world
-        self.willing = conditions(settings.task, agent)
         self.actions = np.load(folder / f"{agent}.actions.npy", allow_pickle=False)  # [states, cells] as bits
         self.random = Random(f"{settings.seed} {agent}")
         self.states = tuple(settings.plan.machines[self.host.number].states)
@@ -72,13 +55,15 @@ class Walker:
             if self.streams is None and not await self.ask():
                 await _pause(stop, RETRY)
                 continue
-            host.perceive(self.willing(self.cell, self.before), self.moves)
+            host.perceive(host.conditions(self.cell, self.before), self.moves)
             self.tell()
             await _pause(stop, pause)
             if host.participant.holding or stop.is_set() or self.moves >= self.settings.steps or host.is_finished:
                 continue
             host.move(self.moves)
-            await self.ask(self.choose(), host.participant.state)
+            best = int(self.actions[host.participant.state, self.cell])
+            actions = [action for action in range(len(ACTIONS)) if best >> action & 1] or [STAY]
+            await self.ask(self.random.choice(actions), host.participant.state)
         await host.stop()
         self.tell()
 
@@ -101,11 +86,6 @@ class Walker:
             self.streams = None
             return False
         return True
-
-    def choose(self) -> int:
-        """Choose one of the best actions."""
-        best = int(self.actions[self.host.participant.state, self.cell])
-        return self.random.choice([action for action in range(len(ACTIONS)) if best >> action & 1] or [STAY])
 
     def tell(self) -> None:
         """Tell how it is, where that has changed."""
