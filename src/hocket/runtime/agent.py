@@ -62,7 +62,6 @@ class Agent:
         settings = RunSettings(task, deciders=agreed, insecure=insecure, durable=durable, **where)
         self.task, self.name, self.policy, self.stay, self._conditions = task, name, policy, stay, conditions
         self._before: int | None = None  # the cell of the step before
-        self._states = tuple(task.machines[name].states)
         self._stamp = 0
         self._loop = asyncio.new_event_loop()
         self._host = Host(settings, name, Path(log))
@@ -91,7 +90,7 @@ class Agent:
     @property
     def state(self) -> str:
         """The state of its local reward machine."""
-        return self._states[self._host.participant.state]
+        return self.task.machines[self.name].states.listed[self._host.participant.state]
 
     @property
     def events(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hocket.errors import FormatError
 from hocket.runtime.log import AgentLog
-from hocket.runtime.protocol import EVENT_AT, Entry, Message, Output, Participant
+from hocket.runtime.protocol import EVENT_AT, Entry, Output, Participant
 from hocket.runtime.settings import RunSettings
 from hocket.runtime.transport import Transport, ZenohTransport
 
@@ -25,11 +25,10 @@ class Host:
         self.settings, self.plan, self.agent = settings, settings.plan, agent
         self.number = self.plan.agents.index(agent)
         self.log = AgentLog(log, settings.header(agent), durable=settings.durable)
-        kept = [entry for entry in self.log.entries if entry[0] != "stop"]
-        self.participant = Participant.recover(self.plan, self.number, kept)
-        self.events = self._events(kept)
+        self.participant = Participant.recover(self.plan, self.number, self.log.entries)
+        self.events = self._events(self.log.entries)
         kind = ZenohTransport if settings.transport == "zenoh" else Transport
-        self.transport = kind(settings, agent, self.receive)
+        self.transport = kind(settings, agent, lambda *letter: self._emit(self.participant.receive(*letter)))
         self.conditions = cache(self._conditions)  # that hold in a cell of a grid task, as bits
         self.changed: Callable[[], None] = lambda: None  # called when an event has happened
         self.ticking: asyncio.Task[None] | None = None
@@ -100,7 +99,3 @@ class Host:
     def _events(self, entries: Iterable[Entry]) -> list[str]:
         """Name the events that entries say to have happened."""
         return [self.plan.events[entry[EVENT_AT[entry[0]]]] for entry in entries if entry[0] in ("decide", "hear")]
-
-    def receive(self, sender: int, message: Message) -> None:
-        """Take a message."""
-        self._emit(self.participant.receive(sender, message))

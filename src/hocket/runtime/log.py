@@ -23,6 +23,7 @@ from hocket.runtime.protocol import Entry
 LARGEST_LOG = 1_000 * MEGABYTE
 SEED = "hocket log 1"  # what the first checksum begins with
 WIDTH = 16  # hexadecimal digits of a checksum
+sync = getattr(os, "fdatasync", os.fsync)  # waits until what was written to a file is on the disk
 NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0) | NO_LINKS
 
@@ -107,8 +108,3 @@ class AgentLog:
 
     def close(self) -> None:
         self.file.close()
-
-
-def sync(handle: int) -> None:
-    """Wait until what was written to a file is on the disk."""
-    getattr(os, "fdatasync", os.fsync)(handle)

@@ -19,6 +19,7 @@ from hocket.machine.reward_machine import RewardMachine
 LARGEST_TEAM = 300_000  # states of a team machine that is simulated
 MOST_SPARSE = 1_000 * LARGEST_TEAM  # states of a composition of which few may be reachable
 
+Edges = Mapping[str, Collection[str]]  # agent -> the events that it agrees on at most once after a move
 Moves = tuple[Mapping[int, int], ...]  # of each state: event -> state
 
 
@@ -35,12 +36,7 @@ class Plan:
     edges: tuple[int, ...] = ()  # of each agent: the events, as bits, that it agrees on at most once after a move
 
     @classmethod
-    def of(
-        cls,
-        decomposition: Decomposition,
-        deciders: Control | None = None,
-        edges: Mapping[str, Iterable[str]] | None = None,
-    ) -> Plan:
+    def of(cls, decomposition: Decomposition, deciders: Control | None = None, edges: Edges | None = None) -> Plan:
         """Lay out a decomposable task; without `deciders`, those who control an event decide on it."""
         if not decomposition.ok:
             raise AssignmentError(f"only a decomposable task can be run: {decomposition.problems[0]}")
