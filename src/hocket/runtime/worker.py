@@ -102,25 +102,22 @@ class Walker:
 class WorldServer:
     """The world process."""
 
-    def __init__(self, settings: RunSettings, log: Path) -> None:
+    def __init__(self, settings: RunSettings, folder: Path) -> None:
         self.settings = settings
         self.walks = settings.walks()
-        self.log = AgentLog(log, settings.header(WORLD), durable=settings.durable)
+        self.log = AgentLog(folder / f"{WORLD}.log", settings.header(WORLD), durable=settings.durable)
         for entry in self.log.entries:
             if entry[0] == "move":
                 self.walks[str(entry[1])].go(int(entry[2]), int(entry[5]))
-        self.server: asyncio.Server | None = None
         self.writers: dict[str, asyncio.StreamWriter] = {}
 
-    async def start(self) -> None:
-        """Listen."""
-        self.server = await listen(self.settings, WORLD, self._serve)
+    async def run(self, stop: asyncio.Event) -> None:
+        """Listen until it is told to stop; note that it ends there, and hang up."""
+        server = await listen(self.settings, WORLD, self._serve)
         self.log.append([("start",)])
-
-    async def stop(self) -> None:
-        """Note that it ends here, and hang up."""
-        if self.server is not None:
-            self.server.close()
+        print(json.dumps({"finished": True}), flush=True)
+        await stop.wait()
+        server.close()
         for writer in self.writers.values():
             writer.close()
         self.log.append([("stop",)])
@@ -162,14 +159,8 @@ async def _run(folder: Path, name: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     loop.add_reader(sys.stdin.fileno(), lambda: None if os.read(sys.stdin.fileno(), 1) else stop.set())
-    if name == WORLD:
-        world = WorldServer(settings, folder / f"{WORLD}.log")
-        await world.start()
-        print(json.dumps({"finished": True}), flush=True)
-        await stop.wait()
-        await world.stop()
-    else:
-        await Walker(settings, name, folder).run(stop)
+    process: WorldServer | Walker = WorldServer(settings, folder) if name == WORLD else Walker(settings, name, folder)
+    await process.run(stop)
 
 
 def main() -> int:
