@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import BinaryIO
@@ -84,34 +85,30 @@ def write_whole(path: Path, data: Content) -> None:
     It is on the disk before it has its name, and the name before this returns: not even a power cut leaves an empty
     file, or the second alone of two.
     """
-    _write_together([(path, data)], threads=1)
+    write_many([(path, data)], threads=1)
 
 
-def write_many(files: Iterable[File]) -> None:
+def write_many(files: Iterable[File], threads: int = WRITERS) -> None:
     """Write files as `write_whole` does, but many at a time, for which disks take hardly longer than for one."""
     waiting = iter(files)
     while some := list(islice(waiting, TOGETHER)):
-        _write_together(some, WRITERS)
+        with ExitStack() as begun:
+            for grown in in_threads(partial(_begin, begun), some, threads):
+                with telling(grown.path):
+                    grown.temporary.replace(grown.path)
+            for folder in {path.parent: None for path, _ in some}:
+                _sync_folder(folder)
 
 
-def _write_together(files: Sequence[File], threads: int) -> None:
-    """Bring files to the disk; then rename them."""
-    with ExitStack() as begun:
-
-        def write(file: File) -> GrowingFile:
-            path, data = file
-            grown = begun.enter_context(GrowingFile(path))
-            with telling(path):
-                for part in (data,) if isinstance(data, str | bytes) else data:
-                    grown.add(part.encode() if isinstance(part, str) else part)
-            grown.seal()
-            return grown
-
-        for grown in in_threads(write, files, threads):
-            with telling(grown.path):
-                grown.temporary.replace(grown.path)
-        for folder in {path.parent: None for path, _ in files}:
-            _sync_folder(folder)
+def _begin(begun: ExitStack, file: File) -> GrowingFile:
+    """Bring a file to the disk, which has yet to get its name."""
+    path, data = file
+    grown = begun.enter_context(GrowingFile(path))
+    with telling(path):
+        for part in (data,) if isinstance(data, str | bytes) else data:
+            grown.add(part.encode() if isinstance(part, str) else part)
+    grown.seal()
+    return grown
 
 
 class GrowingFile:
