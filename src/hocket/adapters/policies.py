@@ -201,24 +201,19 @@ def play_tests(
         play_episode(env, team, None if number else seed, greedy=greedy, max_steps=max_steps)
         for number in range(episodes)
     ]
-    kind = KINDS[greedy]
+    kind, visits = KINDS[greedy], np.zeros((len(env.machines), 0), np.int64)  # in a world without cells
+    if isinstance(env, TeamEnv):  # after each step
+        paths = np.concatenate([played.cells[1:] for played in everyone])  # [steps, N]
+        visits = np.stack([np.bincount(path, minlength=env.task.grid.cells) for path in paths.T])
     return TestSummary(
         episodes,
         sum(played.success for played in everyone),
         tuple((np.array([played.finish for played in everyone]) >= 0).sum(axis=0).tolist()),
-        _visits(env, everyone),
+        visits,
         {} if everyone[0].replay is None else {kind: everyone[0].replay},
         kind,
         tuple(np.mean([played.returns for played in everyone], axis=0).tolist()) if everyone[0].returns else (),
     )
-
-
-def _visits(env: TeamWorld, everyone: Sequence[PlayedEpisode]) -> NDArray[np.int64]:
-    """Count after how many steps each agent was in each cell; [N, 0] in a world without cells."""
-    if not isinstance(env, TeamEnv):
-        return np.zeros((len(env.machines), 0), np.int64)
-    paths = np.concatenate([played.cells[1:] for played in everyone])  # [steps, N]
-    return np.stack([np.bincount(path, minlength=env.task.grid.cells) for path in paths.T])
 
 
 def as_actors(env: TeamWorld, policies: Mapping[str, Actor | Model], greedy: bool) -> dict[str, Actor]:
@@ -331,10 +326,7 @@ class TeamStates:
 
 
 class LearntTeam(ActingTeam):
-    """A team that plays by tables over what each agent sees and the state of its machine.
-
-    Where an agent has never been, it acts at random, as do agents that are not of the team.
-    """
+    """A team that plays by tables over what each agent sees and its machine's state; at random where it never was."""
 
     def __init__(self, env: WrappedTeam, arrays: Arrays, temperature: float | None, seed: int = 0) -> None:
         super().__init__(env)

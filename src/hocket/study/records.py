@@ -315,7 +315,7 @@ def _replay_from(document: Mapping[str, Any], agents: int) -> Replay:
     length = len(points)
     if points.shape != (length, agents, 2) or not length or not (np.abs(points) <= FARTHEST).all():
         raise ValueError
-    states = [["" for _ in range(agents)] for _ in range(length)]
+    states = [[""] * agents for _ in range(length)]
     for agent, changes in enumerate(document["states"]):
         current = {_count(step): _line(name) for step, name in changes}
         name = current[0]

@@ -26,12 +26,12 @@ from hocket.study.store import (
     Finished,
     Results,
     SceneSource,
-    add_runs,
     claimed,
     keep_about,
     keep_records,
     keep_task,
     load_results,
+    save_records,
 )
 from hocket.study.study import JobGroup, Study, load_study
 from hocket.study.testing import play_tests
@@ -193,4 +193,4 @@ def save_runs(task: Task | str | Path | ShownWorld, runs: Sequence[Run], folder:
         test: Callable[[Policy], TestSummary] = partial(play_tests, loaded, compile_task(loaded))
     else:
         world, test = task.scene, task.test
-    return add_runs(folder, (Finished.of(run, test(run.policy)) for run in runs), [world])
+    return save_records(folder, (Finished.of(run, test(run.policy)) for run in runs), [world])

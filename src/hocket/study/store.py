@@ -173,20 +173,17 @@ def policy_path(folder: Path, record: Record) -> Path:
     return folder / "policies" / f"{record.name}.npz"
 
 
-def save_records(folder: str | Path, records: Iterable[Record], worlds: Iterable[Task | SceneSource] = ()) -> Results:
+def save_records(
+    folder: str | Path, records: Iterable[Record | Finished], worlds: Iterable[Task | SceneSource] = ()
+) -> Results:
     """Write runs that were made elsewhere to a folder, and their tasks or worlds; what is there already stays.
 
     A record names the task or the world that it belongs to by its digest.
     """
-    return add_runs(folder, map(Finished, records), worlds)
-
-
-def add_runs(folder: str | Path, runs: Iterable[Finished], worlds: Iterable[Task | SceneSource]) -> Results:
-    """Add finished runs and what they learnt, with their tasks or worlds, to a folder; return all that it holds."""
     with claimed(folder) as store:
         for world in worlds:
             keep_task(store, world)
-        keep_records(store, runs)
+        keep_records(store, (run if isinstance(run, Finished) else Finished(run) for run in records))
         sum_up(store, load_results(store).records)
         return load_results(store)
 
@@ -269,10 +266,7 @@ def load_results(folder: str | Path, stop: Event | None = None) -> Results:
 
 
 def odd_ones(records: Iterable[Record]) -> list[Record]:
-    """Find runs whose tests have no training step in common with those of runs that differ in nothing but the seed.
-
-    What most runs have in common is kept, and after that as much as possible.
-    """
+    """Find runs whose tests share no training step with what most others have that differ in nothing but the seed."""
     groups: dict[tuple[str, str], dict[str, Record]] = {}
     for record in records:
         for kind, tests in record.tests.items():

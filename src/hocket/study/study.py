@@ -94,7 +94,6 @@ class Study:
     def __post_init__(self) -> None:
         tasks = tuple(map(as_task, _several(self.tasks, Task | str | Path)))
         learners = tuple(dict.fromkeys(find_learner(name).name for name in _several(self.learners, str)))
-        object.__setattr__(self, "tasks", tasks)
         object.__setattr__(self, "learners", learners)
         object.__setattr__(self, "seeds", tuple(dict.fromkeys(check_seeds(self.seeds))))
         given = named_settings(self.settings, learners) if isinstance(self.settings, str) else self.settings
