@@ -33,7 +33,8 @@ from hocket.task.settling import EndlessError, settle
 from hocket.task.tables import compile_task
 from hocket.task.tables import settle as settle_cases
 from hocket.task.teamwork.joint import fewest_steps, joint_space
-from hocket.task.teamwork.planning import plan_values
+from hocket.task.teamwork.planning import Planner
+from hocket.task.teamwork.play import TeamMoves
 from interpreter import TurningError, interpret
 from task_strategies import few, is_met, random_pair, seeds, with_edges
 from walks import shortest_actions
@@ -230,9 +231,11 @@ def test_planners_agree_with_value_iteration_by_definition():
     task = bell_tower()
     for index, name in enumerate(task.agents):
         expected = action_values(Individual(task, name))
-        table = individual_table(compile_task(task), index, 0.3)
+        tables = compile_task(task)
+        table = individual_table(tables, index, 0.3)
+        planner = Planner(table, TeamMoves.true(tables).outcomes(index))
         for values in (
-            solve_at_once(table, 0.9, 1e-9), solve_in_order(table, 0.9, 1e-9), plan_values(table, 0.9)
+            solve_at_once(table, 0.9, 1e-9), solve_in_order(table, 0.9, 1e-9), planner.values(table, 0.9)
         ):  # fmt: skip
             np.testing.assert_allclose(values, expected, atol=1e-5)
 

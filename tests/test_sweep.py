@@ -23,7 +23,8 @@ from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, Grid
 from hocket.task.individual import individual_table
 from hocket.task.tables import compile_task
-from hocket.task.teamwork.planning import plan_values
+from hocket.task.teamwork.planning import Planner
+from hocket.task.teamwork.play import TeamMoves
 from task_strategies import random_task
 from team_tasks import random_team_task
 from worlds import corridor, courtyard, gatehouse, meeting, turnpike
@@ -215,7 +216,8 @@ def test_with_many_tries_values_tend_to_the_optimal_ones():
 def test_where_nothing_was_tried_tests_fear_the_worst_and_go_as_if_untried_moves_led_ahead():
     tables = compile_task(corridor(6))
     q = SweepBlock(tables, SweepSettings(), [0]).arrays(0)["q"]
-    exact = plan_values(individual_table(tables, 0, 0.3), 0.9)
+    table = individual_table(tables, 0, 0.3)
+    exact = Planner(table, TeamMoves.true(tables).outcomes(0)).values(table, 0.9)
     assert 0 < q.max() <= LAST_RESORT
     np.testing.assert_array_equal(q[0].argmax(axis=1), exact.argmax(axis=1))
 

@@ -35,7 +35,7 @@ from hocket.task.tables import compile_task
 from hocket.task.teamwork import search
 from hocket.task.teamwork.check import play_planned
 from hocket.task.teamwork.joint import fewest_steps, joint_space
-from hocket.task.teamwork.planning import plan_values
+from hocket.task.teamwork.planning import Planner
 from hocket.task.teamwork.play import TeamMoves, play_team
 from hocket.task.teamwork.readiness import Counts, Readiness
 from hocket.task.teamwork.search import RevisedAgreements, TeamSearch, agreements
@@ -61,7 +61,8 @@ def test_planned_values_are_those_of_plain_value_iteration(seed):
         table = readiness.table(agent, chances)
         np.testing.assert_allclose(table.chance.sum(axis=2), 1)
         expected = solve_at_once(table, 0.9, 1e-12)
-        np.testing.assert_allclose(plan_values(table, 0.9), expected, rtol=1e-5, atol=1e-9)
+        planner = Planner(table, TeamMoves.true(readiness.tables).outcomes(agent))
+        np.testing.assert_allclose(planner.values(table, 0.9), expected, rtol=1e-5, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(12))

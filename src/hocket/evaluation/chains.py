@@ -104,11 +104,7 @@ def solve(chain: Chain, places: Ints | None = None, blur: float = 0.0, report: R
 
 
 def reach(
-    chain: Chain,
-    goals: Flags,
-    places: Ints | None = None,
-    blur: float = 0.0,
-    report: Report = lambda _: None,
+    chain: Chain, goals: Flags, places: Ints | None = None, blur: float = 0.0, report: Report = lambda _: None
 ) -> Bounded:
     """Compute how likely a chain that starts in state 0 is to reach one of some of its states: [n + 1], the goal last.
 

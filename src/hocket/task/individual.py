@@ -79,6 +79,7 @@ class Simulation:
         """Pick what an agent needs; `one_each` is as in `outcomes`."""
         tables, states = self.tables, int(self.tables.states[agent])
         outcomes, proposed = self.outcomes(agent, one_each=one_each), tables.event[agent, :states]
+        happened = np.where(outcomes.happened < 0, -1, proposed.ravel()[outcomes.happened]).astype(proposed.dtype)
         return IndividualTable(
             place=agent,
             next_cell=tables.next_cell[tables.world[agent]],
@@ -86,16 +87,12 @@ class Simulation:
             kind=tables.kind[agent, : int(tables.offset[agent].max()) + tables.cells],  # others may have more arrivals
             offset=tables.offset[agent],
             proposed=proposed,
-            limit=outcomes.limit,
-            chance=outcomes.chance,
-            next_state=outcomes.next_state,
-            reward=outcomes.reward,
-            happened=np.where(outcomes.happened < 0, -1, proposed.ravel()[outcomes.happened]).astype(proposed.dtype),
             is_final=tables.is_over[agent, :states],
             starts=tables.starts(agent).astype(np.int64),
             initial=int(tables.initial[agent]),
             slip=tables.slip,
             slip_limit=threshold(tables.slip),
+            **outcomes._replace(happened=happened)._asdict(),
         )
 
     def outcomes(self, agent: int, *, one_each: bool = False) -> Outcomes:
@@ -189,15 +186,13 @@ def _first_events(rule: _ProposalRule, one_each: bool, state: int, kind: int) ->
     """
     slots = np.flatnonzero(rule.is_event[state, kind] & ~rule.is_final[state]).tolist()
     if one_each:
-        places = range(rule.is_event.shape[2] + 1)
-        even = [(place + 1) / len(places) for place in places]
+        count = rule.is_event.shape[2] + 1
+        even = [(place + 1) / count for place in range(count)]
         chances = [float(chance == 1) for chance in even] if rule.is_final[state] else even
-        return [(chance, place if place in slots else None) for place, chance in zip(places, chances, strict=True)]
-    first: list[tuple[float, int | None]] = []
-    covered = 0.0
+        return [(chance, place if place in slots else None) for place, chance in enumerate(chances)]
+    first, covered = list[tuple[float, int | None]](), 0.0
     for slot in slots:
-        chance = float(rule.chance[state, kind, slot])
-        reach = 1.0 if np.isnan(chance) else chance
+        reach = float(np.nan_to_num(rule.chance[state, kind, slot], nan=1.0))
         if reach > covered:
             first.append((reach, slot))
             covered = reach

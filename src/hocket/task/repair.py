@@ -34,10 +34,7 @@ class TaskRepair:
 
 
 def repair_task(
-    task: Task | str | Path,
-    cost: Costs | None = None,
-    forbidden: Iterable[tuple[str, str]] = (),
-    effort: int = EFFORT,
+    task: Task | str | Path, cost: Costs | None = None, forbidden: Iterable[tuple[str, str]] = (), effort: int = EFFORT
 ) -> TaskRepair:
     """Find events to add to local event sets so that a task passes every check: control, gates, labelling and all.
 

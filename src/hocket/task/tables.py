@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, partial
 from math import prod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ Shorts = NDArray[np.int16]
 Bools = NDArray[np.bool_]
 Words = NDArray[np.int32]
 Memory = Mapping[str, tuple[str, ...]]  # agent -> the events that it remembers
-Number = TypeVar("Number", bound=np.generic)
+Columns = dict[str, Any]  # some of the fields of `Tables`, by their names
 
 
 class Tables(NamedTuple):
@@ -144,66 +144,46 @@ def _compile(task: Task) -> Tables:
     if (endless := find_endless(task, kinds)) is not None:
         raise endless
     machines, agents, memory = list(task.machines.values()), list(task.agents.values()), memory_of(task)
-    sizes = [len(machine.states) for machine in machines]
-    next_cell, world, dynamics = _dynamics(task, max(sizes))
-    event, next_state, reward = _proposals(task, list(kinds.values()), max(sizes))
-    kind = np.zeros((len(kinds), max(len(each.kind) for each in kinds.values())), shortest(event.shape[2]))
+    everyone, sizes = list(kinds.values()), [len(machine.states) for machine in machines]
+    kind = np.zeros((len(everyone), max(len(each.kind) for each in everyone)), shortest(max(map(len, everyone))))
     is_final, is_over = np.zeros((2, len(machines), max(sizes)), np.bool_)
     for index, (agent, machine) in enumerate(task.machines.items()):
         is_final[index, : sizes[index]], is_over[index, : sizes[index]] = machine.is_final, task.end_states(agent)
         kind[index, : len(kinds[agent].kind)] = kinds[agent].kind
-    place = {agent: index for index, agent in enumerate(task.agents)}
+    place, number = {agent: index for index, agent in enumerate(task.agents)}, task.event_numbers
+    knowers = [[(place[agent],) for agent in row] for row in task.knowers.values()]
     sole = [place[next(iter(row))] if len(row) == 1 else -1 for row in task.events.values()]
     remembering: list[list[tuple[int, int]]] = [[] for _ in task.events]  # by whom, in which bit
     for index, remembered in enumerate(memory.values()):
         for bit, name in enumerate(remembered):
-            remembering[task.event_numbers[name]].append((index, bit))
-    first_start, start_cell = _listed([agent.starts for agent in agents], np.int32)
-    first_knower, knower = _listed([[place[agent] for agent in row] for row in task.knowers.values()], np.int32)
-    first_sync, sync_event = _listed([[task.event_numbers[name] for name in agent.sync] for agent in agents], np.int32)
-    first_memory, memory_agent = _listed([[index for index, _ in row] for row in remembering], np.int32)
-    option_target, option_bit = _options(task, memory)
-    team_next, team_final, team_initial, team_class = _team(task)
+            remembering[number[name]].append((index, bit))
+    sync = [[(number[name], chance) for name, chance in agent.sync.items()] for agent in agents]
     return Tables(
-        next_cell=next_cell,
-        world=world,
-        dynamics=dynamics,
+        **_dynamics(task, max(sizes)),
+        **_proposals(task, everyone, max(sizes)),
+        **_listed("first_start", [[(cell,) for cell in agent.starts] for agent in agents], start_cell=np.int32),
+        **_listed("first_knower", knowers, knower=np.int32),
+        **_listed("first_sync", sync, sync_event=np.int32, sync_chance=np.float64),
+        **_listed("first_memory", remembering, memory_agent=np.int32, memory_bit=np.int16),
+        **_options(task, memory),
+        **_team(task),
         kind=kind,
-        offset=np.array([each.offset for each in kinds.values()], np.int32),
-        event=event,
-        next_state=next_state,
-        reward=reward,
+        offset=np.array([each.offset for each in everyone], np.int32),
         is_final=is_final,
+        is_over=is_over,
         states=np.array(sizes, np.int16),
-        start=start_cell[first_start[:-1]],
-        first_start=first_start,
-        start_cell=start_cell,
+        start=np.array([agent.starts[0] for agent in agents], np.int32),
         initial=np.array([machine.start for machine in machines], np.int16),
-        knowers=np.diff(first_knower),
-        first_knower=first_knower,
-        knower=knower,
+        knowers=np.array([len(row) for row in knowers], np.int32),
         controller=np.array(sole, np.int32),
-        first_sync=first_sync,
-        sync_event=sync_event,
-        sync_chance=_listed([agent.sync.values() for agent in agents], np.float64)[1],
         is_edge=np.array([event in task.edges for event in task.events], np.bool_),
         most_rounds=int(min(prod(map(float, sizes)) * (1 + len(task.edges)), MOST_ROUNDS)),
-        first_memory=first_memory,
-        memory_agent=memory_agent,
-        memory_bit=_listed([[bit for _, bit in row] for row in remembering], np.int16)[1],
         memories=np.array([1 << len(remembered) for remembered in memory.values()], np.int32),
-        option_target=option_target,
-        option_bit=option_bit,
         slip=float(task.slip),
         body_rule=rule_of(task.bodies),
         body=units_of(task.bodies, task.grid) if task.bodies else np.zeros(0, np.int32),
         columns=task.grid.columns,
         torus=task.grid.torus,
-        team_next=team_next,
-        team_final=team_final,
-        team_initial=team_initial,
-        team_class=team_class,
-        is_over=is_over,
         has_rewards=task.has_rewards,
     )
 
@@ -217,13 +197,15 @@ def draw_starts(
     return tables.start_cell[place].astype(np.int64)
 
 
-def _listed(rows: Sequence[Collection[float]], kind: type[Number]) -> tuple[Words, NDArray[Number]]:
-    """Put lists one after the other; also say where each of them begins, and where the last one ends."""
+def _listed(first: str, rows: Sequence[Collection[tuple[float, ...]]], **columns: type[np.generic]) -> Columns:
+    """Put lists of tuples one after the other, as columns; `first` says where each begins, and the last one ends."""
     begins = np.append(0, np.cumsum([len(row) for row in rows])).astype(np.int32)
-    return begins, np.array([entry for row in rows for entry in row], kind)
+    listed = [entry for row in rows for entry in row]
+    parts = enumerate(columns.items())
+    return {first: begins} | {name: np.array([entry[at] for entry in listed], kind) for at, (name, kind) in parts}
 
 
-def _dynamics(task: Task, most: int) -> tuple[Numbers, Words, Shorts]:
+def _dynamics(task: Task, most: int) -> Columns:
     """Tabulate moves once for each sequence of closed cells that an agent has, and say which one each state has."""
     worlds: dict[tuple[frozenset[int], ...], int] = {}
     world = np.zeros(len(task.agents), np.int32)
@@ -239,10 +221,10 @@ def _dynamics(task: Task, most: int) -> tuple[Numbers, Words, Shorts]:
     for sequence, number in worlds.items():
         for place, closed in enumerate(sequence):
             next_cell[number, place] = outcomes(closed)
-    return next_cell, world, dynamics
+    return {"next_cell": next_cell, "world": world, "dynamics": dynamics}
 
 
-def _proposals(task: Task, everyone: Sequence[Kinds], most: int) -> tuple[Numbers, Shorts, NDArray[np.float64]]:
+def _proposals(task: Task, everyone: Sequence[Kinds], most: int) -> Columns:
     """Tabulate which events each agent proposes where, where its machine then goes, and what that pays."""
     rows = []
     for each in everyone:
@@ -269,10 +251,10 @@ def _proposals(task: Task, everyone: Sequence[Kinds], most: int) -> tuple[Number
         machine = task.machines[each.agent]
         at = (index, machine.graph.source[edge], kind, slot)
         event[at], next_state[at], reward[at] = number, machine.graph.target[edge], machine.reward[edge]
-    return event, next_state, reward
+    return {"event": event, "next_state": next_state, "reward": reward}
 
 
-def _options(task: Task, memory: Memory) -> tuple[Bools, Shorts]:
+def _options(task: Task, memory: Memory) -> Columns:
     everyone = options_of(task)
     most = max(map(len, everyone.values()))
     target = np.zeros((len(task.agents), most, task.grid.cells), np.bool_)
@@ -281,10 +263,10 @@ def _options(task: Task, memory: Memory) -> tuple[Bools, Shorts]:
         for number, option in enumerate(options):
             target[index, number, list(task.grid.places[option.target])] = True
             bits[index, number] = -1 if option.after is None else memory[agent].index(option.after)
-    return target, bits
+    return {"option_target": target, "option_bit": bits}
 
 
-def _team(task: Task) -> tuple[Words, Bools, int, Shorts]:
+def _team(task: Task) -> Columns:
     """Tabulate the team machine, as far as traces reach, where it is given with all its states and not too large."""
     team, agents = task.machine, len(task.agents)
     classes: Shorts | None = None
@@ -296,7 +278,8 @@ def _team(task: Task) -> tuple[Words, Bools, int, Shorts]:
         if is_small and (listed := parts.reachable(MOST_COMPOSED)) is not None:
             classes, team = listed[0].T.astype(np.int16), listed[1]
     if not isinstance(team, RewardMachine) or len(team.states) * len(team.events) > MOST_TEAM_ENTRIES:
-        return np.zeros((0, len(task.events)), np.int32), np.zeros(0, np.bool_), 0, np.zeros((agents, 0), np.int16)
+        following, classes = np.zeros((0, len(task.events)), np.int32), np.zeros((agents, 0), np.int16)
+        return {"team_next": following, "team_final": np.zeros(0, np.bool_), "team_initial": 0, "team_class": classes}
     following = np.full((len(team.states), len(team.events)), -1, np.int32)
     number = np.array([task.event_numbers[event] for event in team.events], np.int64)
     following[team.graph.source, number[team.graph.label]] = team.graph.target
@@ -308,7 +291,8 @@ def _team(task: Task) -> tuple[Words, Bools, int, Shorts]:
         for index, groups in enumerate(members):
             for place, group in enumerate(groups.values()):
                 classes[index, [team.states.index(state) for state in group]] = place
-    return following, team.is_final.copy(), team.start, classes
+    final, start = team.is_final.copy(), team.start
+    return {"team_next": following, "team_final": final, "team_initial": start, "team_class": classes}
 
 
 # How steps settle in many cases at once: the rule of `hocket.task.settling` over the arrays of a compiled task.

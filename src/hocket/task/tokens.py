@@ -9,8 +9,10 @@ over the tokens it is on, which takes one transition in each step in which it is
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import resources
 from itertools import product
 from types import MappingProxyType
 
@@ -25,54 +27,9 @@ from hocket.task.conditions import Condition
 from hocket.task.grid import read_map
 from hocket.task.task import Task
 
-# Digits are tokens, capitals starts of agents, a to d buttons, and w to z their doors.
-DOORS = {"a": "w", "b": "x", "c": "y", "d": "z"}
-MAPS = {
-    "token-rooms-2": """
-#########
-#0.2#1.3#
-#...#...#
-#...#...#
-#a8AwB9a#
-#...#...#
-#...#...#
-#6.4#7.5#
-#########
-""",
-    "token-rooms-4": """
-#################
-#0.2#0.1#5.6#1.3#
-#...#...#...#...#
-#...#.B.#.a.#...#
-#a8Aw.4.w.9.wD9a#
-#...#.a.#.C.#...#
-#...#...#...#...#
-#6.4#3.2#8.7#7.5#
-#################
-""",
-    "token-buttons-2": """
-0...#####
-..a.w0.2#
-A.a.w.8.#
-..a.w6.4#
-1..3#####
-..b.x1.3#
-B.b.x.9.#
-..b.x7.5#
-2...#####
-""",
-    "token-buttons-4": """
-#####...0...#####
-#0.1y.c.A.a.w0.2#
-#.4.y.c...a.w.8.#
-#3.2y.c.B.a.w6.4#
-#####2.....3#####
-#5.6z.d.C.b.x1.3#
-#.9.z.d...b.x.9.#
-#8.7z.d.D.b.x7.5#
-#####...1...#####
-""",
-}
+DOORS = {"a": "w", "b": "x", "c": "y", "d": "z"}  # of buttons, as letters on the maps
+LAYOUTS = tomllib.loads((resources.files("hocket.task") / "tokens.toml").read_text(encoding="utf-8"))
+MAPS: dict[str, str] = {name: layout["map"] for name, layout in LAYOUTS.items()}
 OVER = "over"  # an event that nobody knows: so agents that are done go on noticing doors
 
 Machines = Mapping[str, RewardMachine]
@@ -117,10 +74,9 @@ def token_task(
         for agent, machine in given.items()
     }
     used = {event for part in parts.values() for event in part.events}
-    tokens = ((agent, str(token)) for agent in starts for token in range(10))
     events = {  # whoever is on a token, whether it has come or stays, is so once in a step
         f"{agent} on {token}": {agent: Condition(token, was=False) | Condition(token, was=True)}
-        for agent, token in tokens
+        for agent, token in product(starts, "0123456789")
         if f"{agent} on {token}" in used
     }
     for agent, button in product(starts, buttons):
@@ -171,18 +127,10 @@ def _with_doors(machine: RewardMachine, agent: str, buttons: list[str], everyone
 
 def _first_machines(name: str) -> Machines:
     """Let A go to a token behind a door, B or D help it and then go to a token of its own, and others do so at once."""
-    tokens, helper = {
-        "token-rooms-2": ({"A": "1", "B": "5"}, "B"),
-        "token-rooms-4": ({"A": "5", "B": "4", "C": "9", "D": "1"}, "D"),
-        "token-buttons-2": ({"A": "8", "B": "1"}, "B"),
-        "token-buttons-4": ({"A": "4", "B": "2", "C": "3", "D": "1"}, "B"),
-    }[name]
-    help_first = {("help", f"A on {tokens['A']}"): "go"}
+    goals, helper = LAYOUTS[name]["goals"], LAYOUTS[name]["helper"]
+    moves = {agent: {("go", token): "done"} for agent, token in goals.items()}
+    moves[helper] = {("help", f"A on {goals['A']}"): "go", **moves[helper]}
     return {
-        agent: RewardMachine(
-            initial="help" if agent == helper else "go",
-            transitions={**(help_first if agent == helper else {}), ("go", token): "done"},
-            final={"done"},
-        )
-        for agent, token in tokens.items()
+        agent: RewardMachine(initial="help" if agent == helper else "go", transitions=row, final={"done"})
+        for agent, row in moves.items()
     }

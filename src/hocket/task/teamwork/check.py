@@ -21,7 +21,6 @@ from hocket.task.settling import describe_cell, propose
 from hocket.task.tables import SettledCases, Tables, compile_task
 from hocket.task.task import Task
 from hocket.task.teamwork.joint import fewest_steps, joint_space
-from hocket.task.teamwork.planning import reachable_states
 from hocket.task.teamwork.play import Ints, TeamMoves, Values, play_team
 from hocket.task.teamwork.readiness import Readiness
 from hocket.task.teamwork.search import BELIEFS, ENOUGH, TeamSearch, patience_of
@@ -76,10 +75,7 @@ class Stall:
     steps: tuple[Step, ...] = field(default=(), repr=False, compare=False)  # from the first one on
 
     def as_json(self) -> dict[str, object]:
-        return {
-            "trace": list(self.trace),
-            "waiting": {agent: wait.as_json() for agent, wait in self.waiting.items()},
-        }
+        return {"trace": list(self.trace), "waiting": {agent: wait.as_json() for agent, wait in self.waiting.items()}}
 
     def __str__(self) -> str:
         shown = ("…, " if len(self.trace) > SHOWN_EVENTS else "") + ", ".join(self.trace[-SHOWN_EVENTS:])
@@ -224,8 +220,7 @@ def _optimum(tables: Tables) -> int | None:
 def _start_value(search: TeamSearch, agent: int) -> float:
     """Plan what an agent alone can hope for, with teammates that are ready now and then."""
     tables, values = search.tables, search.values(agent, search.readiness.believe(BELIEFS[0]))
-    starts = tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]]
-    return float(values[starts, :, tables.initial[agent]].max())
+    return float(values[tables.starts(agent), :, tables.initial[agent]].max())
 
 
 def _dead_ends(task: Task, search: TeamSearch, hopes: Mapping[str, bool]) -> dict[str, UnrewardedState]:
@@ -236,7 +231,7 @@ def _dead_ends(task: Task, search: TeamSearch, hopes: Mapping[str, bool]) -> dic
         if tables.is_final[number, tables.initial[number]] or hopes[agent]:
             continue
         table, names = search.readiness.table(number, chances), tuple(task.events)
-        reached = reachable_states(table)
+        reached = search.planner(number, table).reachable_states(table)
         if not tables.is_final[number, : len(reached)][reached].any():  # values of far rewards may be rounded to 0
             dead_end = _dead_end(task.machines[agent], np.flatnonzero(reached).tolist())
             happened = table.happened[task.machines[agent].states.index(dead_end.state)]  # [H, J, R]

@@ -112,16 +112,14 @@ def joint_space(tables: Tables, most_states: int = MOST_JOINT_STATES) -> JointSp
         reached = tables.next_cell[tables.world[agent], tables.dynamics[agent, state]][..., 0][:, reachable]
         past = tables.offset[agent, reachable] // tables.cells * len(reachable)
         end.append(place[reached] + past[:, None])
-        first, last = tables.first_start[agent : agent + 2]
-        starts = (starts[:, None] * sizes[agent + 1] + place[tables.start_cell[first:last]]).ravel()
+        starts = (starts[:, None] * sizes[agent + 1] + place[tables.starts(agent)]).ravel()
     return JointSpace(tables, sizes, cells, end, kinds, starts)
 
 
 def _reachable(tables: Tables, agent: int) -> Ints:
     """List the cells that an agent can get to, whichever gates are open."""
     ends = tables.next_cell[tables.world[agent]][np.unique(tables.dynamics[agent]), :, :, 0]  # [D, S, A]
-    starts = tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]]
-    return np.flatnonzero(flood(tables.cells, starts, lambda front: ends[:, front]))
+    return np.flatnonzero(flood(tables.cells, tables.starts(agent), lambda front: ends[:, front]))
 
 
 def fewest_steps(space: JointSpace) -> int | None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.graphs import flood, ranges
-from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances
+from hocket.task.grid import ACTIONS
 from hocket.task.individual import IndividualTable
 
 PRECISION = 1e-9  # of a value, as a part of it
@@ -24,13 +24,6 @@ class MoveOutcomes(NamedTuple):
     end: NDArray[np.integer]
     chance: Doubles
 
-    @classmethod
-    def true(cls, table: IndividualTable) -> MoveOutcomes:
-        """Take those of the task's own world; where nobody slips there is one for each action."""
-        count = OUTCOMES if table.slip else 1
-        end = table.next_cell[..., :count]
-        return cls(end, np.broadcast_to(np.array(outcome_chances(table.slip)[:count]), end.shape))
-
 
 class Planner:
     """Plans for one agent, in the product of world and machine.
@@ -39,9 +32,8 @@ class Planner:
     of a step, numbered likewise. What teammates are expected to do changes the chances alone: a plan is given them.
     """
 
-    def __init__(self, table: IndividualTable, outcomes: MoveOutcomes | None = None) -> None:
+    def __init__(self, table: IndividualTable, outcomes: MoveOutcomes) -> None:
         states, cells, arrivals = len(table.dynamics), table.cells, len(table.kind)
-        outcomes = MoveOutcomes.true(table) if outcomes is None else outcomes
         begin = (np.arange(states) * arrivals)[:, None] + table.offset  # [U, S]
         end = begin[..., None, None] + outcomes.end[table.dynamics]  # [U, S, A, K]
         self.end: Ints = end.reshape(states * cells, -1).astype(np.int64)  # [pairs, A x K] arrivals before settling
@@ -91,35 +83,25 @@ class Planner:
         states, cells = len(table.dynamics), table.cells
         return np.ascontiguousarray(q.reshape(states, cells, -1).transpose(1, 2, 0).astype(np.float32))
 
+    def reachable_states(self, table: IndividualTable) -> NDArray[np.bool_]:
+        """Flag the machine states in which the agent can end a step, however its moves and its teammates turn out."""
+        chance, _ = self.chances(table)
+
+        def following(front: NDArray[np.integer]) -> NDArray[np.integer]:
+            arrived = np.unique(self.end[front])
+            reached: NDArray[np.integer] = self.target[arrived][chance[arrived] > 0]
+            return reached
+
+        seen = flood(len(self.end), table.initial * table.cells + table.starts, following)
+        states: NDArray[np.bool_] = np.logical_or.reduce(seen.reshape(len(table.dynamics), -1), axis=1)
+        return states
+
     def _moves(self, pairs: Ints, arrival: Doubles) -> Doubles:
         """Compute what each action is worth by what it is worth to arrive: [pairs, A]."""
         weight = self.weight[pairs]
         worth = arrival[self.end[pairs]].reshape(weight.shape)
         expected: Doubles = np.einsum("pak,pak->pa", weight, worth)
         return expected
-
-
-def plan_values(table: IndividualTable, discount: float, outcomes: MoveOutcomes | None = None) -> NDArray[np.float32]:
-    """Compute an agent's optimal action values: [cells, actions, machine states].
-
-    `outcomes` are what it knows of its moves; if not given, those of the task's own world.
-    """
-    return Planner(table, outcomes).values(table, discount)
-
-
-def reachable_states(table: IndividualTable) -> NDArray[np.bool_]:
-    """Flag the machine states in which an agent can end a step, however its moves and its teammates turn out."""
-    planner = Planner(table)
-    chance, _ = planner.chances(table)
-
-    def following(front: NDArray[np.integer]) -> NDArray[np.integer]:
-        arrived = np.unique(planner.end[front])
-        reached: NDArray[np.integer] = planner.target[arrived][chance[arrived] > 0]
-        return reached
-
-    seen = flood(len(planner.end), table.initial * table.cells + table.starts, following)
-    states: NDArray[np.bool_] = np.logical_or.reduce(seen.reshape(len(table.dynamics), -1), axis=1)
-    return states
 
 
 class _Sources:

@@ -59,14 +59,15 @@ class PlayedEpisodes(NamedTuple):
     length: Ints  # [B] steps until it was done or given up
     returns: NDArray[np.float64]  # [B] what the team earned; [0] where only completion pays
 
-    def score(self, max_steps: int) -> tuple[float, float]:
-        """Rate a team: by success, then by mean steps, of which fewer are better; a failure counts as the limit.
+    def score(self, max_steps: int, left: NDArray[np.float64] | float = 0.0) -> tuple[float, float]:
+        """Rate a team: by success, then by mean steps, of which fewer are better.
 
-        Where a task has rewards, its mean return takes the place of success.
+        A failure counts as the limit, and more by the share of it that is `left` to be done. Where a task has rewards,
+        its mean return takes the place of success.
         """
         done = self.steps >= 0
         first = self.returns if len(self.returns) else done
-        return float(first.mean()), -float(np.where(done, self.steps, max_steps).mean())
+        return float(first.mean()), -float(np.where(done, self.steps, max_steps * (1 + left)).mean())
 
 
 class GreedyPolicy:
@@ -117,7 +118,8 @@ def play_team(
         going = np.flatnonzero(~is_over)
         if not len(going):
             break
-        first, second = (_numbers(key[going], step * PER_STEP + place) for place in range(PER_STEP))
+        places = [np.full((1, 1), step * PER_STEP + place, np.uint64) for place in range(PER_STEP)]
+        first, second = (number(key[going], place) for place in places)
         action = policy.choose(cell[going], state[going], (first >> np.uint64(64 - ACTION_BITS)) * 2.0**-ACTION_BITS)
         is_stalled = None if waits is None else waits[agents, cell[going], state[going]].all(axis=1)
         at = (moves.world, tables.dynamics[agents, state[going]], cell[going], action)
@@ -147,11 +149,6 @@ def play_team(
             counter.add(state[cases], kind[is_stalled], left)
             length[cases], is_over[cases] = length[cases] + left, True
     return PlayedEpisodes(steps, counter.counts(), cell, state, length, returns)
-
-
-def _numbers(key: NDArray[np.uint64], position: int) -> NDArray[np.uint64]:
-    drawn: NDArray[np.uint64] = number(key, np.full((1, 1), position, np.uint64))
-    return drawn
 
 
 def _waits(tables: Tables, policy: GreedyPolicy, moves: TeamMoves) -> Bools:

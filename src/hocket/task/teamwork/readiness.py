@@ -35,7 +35,10 @@ class Readiness:
         self.simulation = Simulation(tables, np.inf, sync_literal)
         self.fixed = self.simulation.chances(np.arange(len(tables.start)))  # infinite where the task does not fix it
         self.waits: Bools = ~np.isnan(self.fixed) & (tables.event >= 0)
-        self.pool = _pools(tables)
+        agents, states, _, _ = tables.event.shape
+        row = np.arange(agents * states).reshape(agents, states, 1, 1)  # the same event in the same machine state ...
+        key = row * (len(tables.knowers) + 1) + tables.event + 1
+        self.pool = np.unique(key, return_inverse=True)[1].reshape(key.shape)  # ... is believed alike, wherever it is
 
     def believe(self, chance: float) -> Chances:
         """Believe that teammates are ready with some probability per step, where a task does not say otherwise.
@@ -72,15 +75,4 @@ class Readiness:
         chance = np.diff(below, axis=2, prepend=0.0, append=1.0)
         chance[table.is_final] = np.append(np.zeros(share.shape[2]), 1.0)
         below[table.is_final] = 0.0
-        return table._replace(
-            limit=np.rint(below * threshold(1.0)).astype(np.int64),
-            chance=chance,
-        )
-
-
-def _pools(tables: Tables) -> NDArray[np.intp]:
-    """Number what is believed alike: the same event in the same state of an agent's machine, wherever it is."""
-    agents, states, _, _ = tables.event.shape
-    row = np.arange(agents * states).reshape(agents, states, 1, 1)
-    key = row * (len(tables.knowers) + 1) + tables.event + 1
-    return np.unique(key, return_inverse=True)[1].reshape(key.shape)
+        return table._replace(limit=np.rint(below * threshold(1.0)).astype(np.int64), chance=chance)

@@ -9,7 +9,7 @@ agreements, each a trace of the team machine that all agents expect the team to 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hocket.graphs import path_to, search_tree
 from hocket.task.grid import ACTIONS
+from hocket.task.individual import IndividualTable
 from hocket.task.tables import Tables
 from hocket.task.teamwork.planning import Planner
 from hocket.task.teamwork.play import PlayedEpisodes, TeamMoves, Values, play_team
@@ -58,6 +59,9 @@ class TeamSearch:
     fewest_steps: float = 0  # a lower bound without slips; the search ends with a team that attains it
     episodes: int = EPISODES  # that are played to judge a team
     enough: float = ENOUGH  # success above which no other start is tried, except agreements
+    _planners: dict[int, Planner] = field(default_factory=dict, init=False)
+    _plans: dict[tuple[int, bytes], NDArray[np.float32]] = field(default_factory=dict, init=False)  # by readiness
+    _teams: dict[tuple[int, int, bytes], PlayedEpisodes] = field(default_factory=dict, init=False)  # by best actions
 
     def run(self, first: Chances | None = None) -> PlannedTeam:
         """Play the team of every start, then improve them, the best one first; return the best of all.
@@ -135,15 +139,9 @@ class TeamSearch:
             yield PlannedTeam(values.copy(), chances.copy(), self.score(played), change), played
 
     def score(self, played: PlayedEpisodes) -> tuple[float, float]:
-        """Rate a team: by success, then by mean steps, of which fewer are better.
-
-        A failure counts as the step limit, and more the more events its machines still need. Where a task has
-        rewards, its mean return takes the place of success.
-        """
-        done, left = played.steps >= 0, self._events_left[np.arange(len(self.tables.start)), played.state].sum(axis=1)
-        first = played.returns if self.tables.has_rewards else done
-        steps = np.where(done, played.steps, self.max_steps * (1 + left / max(1, self._events_left.sum())))
-        return float(first.mean()), -float(steps.mean())
+        """Rate a team, for which a failure counts the more, the more events its machines still need."""
+        left = self._events_left[np.arange(len(self.tables.start)), played.state].sum(axis=1)
+        return played.score(self.max_steps, left / max(1, self._events_left.sum()))
 
     @cached_property
     def _events_left(self) -> NDArray[np.int64]:
@@ -162,28 +160,17 @@ class TeamSearch:
         if key not in self._plans:
             values = np.zeros((self.tables.cells, len(ACTIONS), self.tables.event.shape[1]), np.float32)
             table = self.readiness.table(agent, chances)
-            if agent not in self._planners:
-                self._planners[agent] = Planner(table, self.moves.outcomes(agent))
-            values[..., : len(table.dynamics)] = self._planners[agent].values(table, self.discount)
+            values[..., : len(table.dynamics)] = self.planner(agent, table).values(table, self.discount)
             if (len(self._plans) + 1) * values.nbytes > MOST_REMEMBERED:
                 self._plans.clear()
             self._plans[key] = values
         return self._plans[key]
 
-    @cached_property
-    def _planners(self) -> dict[int, Planner]:
-        """What plans of an agent have in common."""
-        return {}
-
-    @cached_property
-    def _plans(self) -> dict[tuple[int, bytes], NDArray[np.float32]]:
-        """Cached plans by agent and readiness, which many starts and rounds have in common."""
-        return {}
-
-    @cached_property
-    def _teams(self) -> dict[tuple[int, int, bytes], PlayedEpisodes]:
-        """Cached episodes of teams, by their numbers and the best actions."""
-        return {}
+    def planner(self, agent: int, table: IndividualTable) -> Planner:
+        """Give what plans of an agent have in common, whatever the chances of its table."""
+        if agent not in self._planners:
+            self._planners[agent] = Planner(table, self.moves.outcomes(agent))
+        return self._planners[agent]
 
     def thorough(self, times: int = MANY_TIMES) -> TeamSearch:
         """Return a search with more episodes, of which none may fail: few episodes miss rare failures."""
