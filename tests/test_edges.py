@@ -233,7 +233,7 @@ def test_planners_agree_with_value_iteration_by_definition():
         expected = action_values(Individual(task, name))
         tables = compile_task(task)
         table = individual_table(tables, index, 0.3)
-        planner = Planner(table, TeamMoves.true(tables).outcomes(index))
+        planner = Planner(table, *TeamMoves.true(tables).outcomes(index))
         for values in (
             solve_at_once(table, 0.9, 1e-9), solve_in_order(table, 0.9, 1e-9), planner.values(table, 0.9)
         ):  # fmt: skip

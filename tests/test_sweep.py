@@ -217,7 +217,7 @@ def test_where_nothing_was_tried_tests_fear_the_worst_and_go_as_if_untried_moves
     tables = compile_task(corridor(6))
     q = SweepBlock(tables, SweepSettings(), [0]).arrays(0)["q"]
     table = individual_table(tables, 0, 0.3)
-    exact = Planner(table, TeamMoves.true(tables).outcomes(0)).values(table, 0.9)
+    exact = Planner(table, *TeamMoves.true(tables).outcomes(0)).values(table, 0.9)
     assert 0 < q.max() <= LAST_RESORT
     np.testing.assert_array_equal(q[0].argmax(axis=1), exact.argmax(axis=1))
 

@@ -61,7 +61,7 @@ def test_planned_values_are_those_of_plain_value_iteration(seed):
         table = readiness.table(agent, chances)
         np.testing.assert_allclose(table.chance.sum(axis=2), 1)
         expected = solve_at_once(table, 0.9, 1e-12)
-        planner = Planner(table, TeamMoves.true(readiness.tables).outcomes(agent))
+        planner = Planner(table, *TeamMoves.true(readiness.tables).outcomes(agent))
         np.testing.assert_allclose(planner.values(table, 0.9), expected, rtol=1e-5, atol=1e-9)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -18,11 +19,11 @@ from hocket.machine.counterexample import listing
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.grid import STAY
 from hocket.task.settling import describe_cell, propose
-from hocket.task.tables import SettledCases, Tables, compile_task
+from hocket.task.tables import SettledCases, compile_task
 from hocket.task.task import Task
 from hocket.task.teamwork.joint import fewest_steps, joint_space
 from hocket.task.teamwork.play import Ints, TeamMoves, Values, play_team
-from hocket.task.teamwork.readiness import Readiness
+from hocket.task.teamwork.readiness import Chances, Readiness
 from hocket.task.teamwork.search import BELIEFS, ENOUGH, TeamSearch, patience_of
 
 DISCOUNT = 0.9
@@ -178,8 +179,10 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
         return TeamCheck(
             {}, remark=f"The team was not played: with {pairs:,} pairs of a machine state and a cell, it takes long."
         )
-    readiness = Readiness(tables)
-    fewest = None if tables.has_rewards else _optimum(tables)
+    readiness, fewest = Readiness(tables), None
+    if not tables.has_rewards:
+        with suppress(TaskError):
+            fewest = fewest_steps(joint_space(tables, MOST_JOINT_STATES))
     horizon = min(MAX_STEPS, LONGEST_WAYS * patience_of(tables)) if tables.has_rewards else MAX_STEPS
     search = TeamSearch(
         tables,
@@ -191,8 +194,15 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
         fewest_steps=least_steps if fewest is None else fewest,
     )
     team = search.run()
-    hopes = {agent: _start_value(search, number) > 0 for number, agent in enumerate(task.agents)}
-    dead_ends = {} if tables.has_rewards else _dead_ends(task, search, hopes)
+    chances, hopes = (
+        readiness.believe(BELIEFS[0]),
+        dict[str, bool](),
+    )  # of an agent alone, whose teammates are ready now and then
+    for number, agent in enumerate(task.agents):
+        hopes[agent] = bool(
+            (search.values(number, chances)[tables.starts(number), :, tables.initial[number]] > 0).any()
+        )
+    dead_ends = {} if tables.has_rewards else _dead_ends(task, search, hopes, chances)
     rewarded = hopes if tables.has_rewards else {agent: agent not in dead_ends for agent in task.agents}
     first = 1_000_000  # others are played than those by which it was chosen
     played = replace(search, max_steps=MAX_STEPS).play(team.values, EPISODES, first)
@@ -210,23 +220,11 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
     return replace(check, stall=find_stall(task, team.values, first + worst))
 
 
-def _optimum(tables: Tables) -> int | None:
-    try:
-        return fewest_steps(joint_space(tables, MOST_JOINT_STATES))
-    except TaskError:
-        return None
-
-
-def _start_value(search: TeamSearch, agent: int) -> float:
-    """Plan what an agent alone can hope for, with teammates that are ready now and then."""
-    tables, values = search.tables, search.values(agent, search.readiness.believe(BELIEFS[0]))
-    return float(values[tables.starts(agent), :, tables.initial[agent]].max())
-
-
-def _dead_ends(task: Task, search: TeamSearch, hopes: Mapping[str, bool]) -> dict[str, UnrewardedState]:
+def _dead_ends(
+    task: Task, search: TeamSearch, hopes: Mapping[str, bool], chances: Chances
+) -> dict[str, UnrewardedState]:
     """Find agents that can never be rewarded, alone and with teammates that are ready now and then."""
-    tables, chances = search.tables, search.readiness.believe(BELIEFS[0])
-    dead_ends = {}
+    tables, dead_ends = search.tables, {}
     for number, agent in enumerate(task.agents):
         if tables.is_final[number, tables.initial[number]] or hopes[agent]:
             continue

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,13 +16,6 @@ Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class MoveOutcomes(NamedTuple):
-    """Where an agent's actions lead, and how likely: [D, S, A, K] each."""
-
-    end: NDArray[np.integer]
-    chance: Doubles
-
-
 class Planner:
     """Plans for one agent, in the product of world and machine.
 
@@ -32,12 +23,13 @@ class Planner:
     of a step, numbered likewise. What teammates are expected to do changes the chances alone: a plan is given them.
     """
 
-    def __init__(self, table: IndividualTable, outcomes: MoveOutcomes) -> None:
+    def __init__(self, table: IndividualTable, end_of: NDArray[np.integer], chance_of: Doubles) -> None:
+        """Take where actions lead, and how likely: [D, S, A, K] each."""
         states, cells, arrivals = len(table.dynamics), table.cells, len(table.kind)
         begin = (np.arange(states) * arrivals)[:, None] + table.offset  # [U, S]
-        end = begin[..., None, None] + outcomes.end[table.dynamics]  # [U, S, A, K]
+        end = begin[..., None, None] + end_of[table.dynamics]  # [U, S, A, K]
         self.end: Ints = end.reshape(states * cells, -1).astype(np.int64)  # [pairs, A x K] arrivals before settling
-        self.weight = outcomes.chance[table.dynamics].reshape(states * cells, len(ACTIONS), -1)  # how likely they are
+        self.weight = chance_of[table.dynamics].reshape(states * cells, len(ACTIONS), -1)  # how likely they are
         self.stay = (begin + np.arange(cells)).ravel()  # [pairs] the arrival of an agent that stays
         target = table.next_state[:, table.kind].astype(np.int64) * cells + (np.arange(arrivals) % cells)[:, None]
         self.target: Ints = target.reshape(states * arrivals, -1)  # [arrivals, J] the pair after it

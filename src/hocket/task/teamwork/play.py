@@ -12,10 +12,9 @@ from hocket.random import ACTION_BITS, CHANCE_BITS, PER_STEP, PLANNING, number, 
 from hocket.task.bodies import hold_all_apart
 from hocket.task.grid import STAY, Numbers
 from hocket.task.tables import Bools, SettledCases, Tables, draw_starts, settle
-from hocket.task.teamwork.planning import MoveOutcomes
+from hocket.task.teamwork.planning import Doubles, Ints
 from hocket.task.teamwork.readiness import Counts
 
-Ints = NDArray[np.int64]
 Values = NDArray[np.float32]  # [N, S, A, U] action values of each agent
 Watch = Callable[[Ints, Ints, NDArray[np.int8], SettledCases], None]
 
@@ -40,13 +39,13 @@ class TeamMoves(NamedTuple):
         limit = np.array([threshold(tables.slip), threshold(tables.slip) // 2])  # as in `task.grid.slip_outcome`
         return cls(tables.world, tables.next_cell, np.broadcast_to(limit, (*tables.next_cell.shape[:-1], len(limit))))
 
-    def outcomes(self, agent: int) -> MoveOutcomes:
-        """List where an agent's actions lead, and how likely."""
+    def outcomes(self, agent: int) -> tuple[Numbers, Doubles]:
+        """List where an agent's actions lead, and how likely: [D, S, A, K] each."""
         world = int(self.world[agent])
         above = self.limit[world] / threshold(1.0)
         chance = -np.diff(above, axis=-1, prepend=1.0, append=0.0)
         count = int(np.flatnonzero(chance.any(axis=(0, 1, 2)))[-1]) + 1  # one, where nobody slips
-        return MoveOutcomes(self.end[world][..., :count], chance[..., :count])
+        return self.end[world][..., :count], chance[..., :count]
 
 
 class PlayedEpisodes(NamedTuple):
@@ -57,9 +56,9 @@ class PlayedEpisodes(NamedTuple):
     cell: Ints  # [B, N] where agents were in the end
     state: Ints  # [B, N] the states of their machines
     length: Ints  # [B] steps until it was done or given up
-    returns: NDArray[np.float64]  # [B] what the team earned; [0] where only completion pays
+    returns: Doubles  # [B] what the team earned; [0] where only completion pays
 
-    def score(self, max_steps: int, left: NDArray[np.float64] | float = 0.0) -> tuple[float, float]:
+    def score(self, max_steps: int, left: Doubles | float = 0.0) -> tuple[float, float]:
         """Rate a team: by success, then by mean steps, of which fewer are better.
 
         A failure counts as the limit, and more by the share of it that is `left` to be done. Where a task has rewards,
@@ -175,30 +174,20 @@ class _Counter:
 
     def __init__(self, tables: Tables) -> None:
         self.event = tables.event
-        self.proposed, self.happened = (np.zeros(tables.event.size, np.int64) for _ in range(2))
+        self.steps = np.zeros(tables.event[..., 0].size, np.int64)  # of each agent, machine state and kind of step
+        self.first, self.later = np.zeros((2, tables.event.size), np.int64)  # what happened, by rounds
 
-    def add(self, state: Ints, kind: NDArray[np.integer], times: Ints | None = None) -> None:
-        """Count what is proposed in a step of some cases, or in so many that are alike."""
-        agents, (_, states, kinds, slots) = np.arange(state.shape[1]), self.event.shape
-        row = ((agents * states + state) * kinds + kind)[..., None] * slots + np.arange(slots)
-        is_event = self.event.ravel()[row] >= 0
-        weight = None if times is None else np.broadcast_to(times[:, None, None], row.shape)[is_event]
-        self._tally(self.proposed, row[is_event], weight)
+    def add(self, state: Ints, kind: NDArray[np.integer], times: Ints | int = 1) -> None:
+        """Count a step of some cases, or so many that are alike."""
+        row = np.ravel_multi_index((np.arange(state.shape[1]), state, kind), self.event.shape[:3])
+        np.add.at(self.steps, row.T.ravel(), np.broadcast_to(times, row.T.shape).ravel())
 
     def add_happened(self, settled: SettledCases) -> None:
         """Count what has happened in a step."""
         for place, at in enumerate(settled.slots):
-            entry = np.ravel_multi_index(at, self.event.shape)
-            self._tally(self.happened, entry)
-            if place:
-                self._tally(self.proposed, entry)
-
-    def _tally(self, counts: Ints, entries: NDArray[np.intp], times: Ints | None = None) -> None:
-        if counts.size < 10_000:
-            counts += np.bincount(entries.ravel(), times, minlength=counts.size).astype(np.int64)
-        else:
-            np.add.at(counts, entries.ravel(), 1 if times is None else times)
+            np.add.at(self.later if place else self.first, np.ravel_multi_index(at, self.event.shape), 1)
 
     def counts(self) -> Counts:
         shape = self.event.shape
-        return Counts(self.proposed.reshape(shape), self.happened.reshape(shape))
+        later, steps = self.later.reshape(shape), self.steps.reshape(*shape[:3], 1)
+        return Counts(np.where(self.event >= 0, steps, 0) + later, self.first.reshape(shape) + later)

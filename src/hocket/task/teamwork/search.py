@@ -71,41 +71,39 @@ class TeamSearch:
         best: PlannedTeam | None = None
         waiting: list[tuple[PlannedTeam, Iterator[tuple[PlannedTeam, PlayedEpisodes]]]] = []
         work, revised = 0.0, RevisedAgreements(self.tables)
+
+        def keep(team: PlannedTeam, played: PlayedEpisodes) -> tuple[PlannedTeam, bool]:
+            """Keep the better one of two teams; also say whether to stop: work is up, or none takes fewer steps."""
+            nonlocal work
+            work += float(played.length.sum()) * len(self.tables.start)
+            is_fastest = (played.steps >= 0).all() and np.median(played.steps) <= self.fewest_steps
+            if best is not None:
+                team = best if team.score <= best.score else team._replace(changes=team.changes + best.changes)
+            return team, bool(work > self.most_work or is_fastest)
+
         for start, is_agreement in self._starts(first, revised):
             if best is not None and self.is_enough(best.score) and not is_agreement:
                 continue
             improvements = self._improve(start)
-            team, played = next(improvements)
-            revised.last = played
-            best, work = self._better(best, team), work + self._work(played)
-            if work > self.most_work or self._is_fastest(played):
+            team, revised.last = next(improvements)
+            best, is_over = keep(team, revised.last)
+            if is_over:
                 return best
             waiting.append((team, improvements))
         assert best is not None
         for _, improvements in sorted(waiting, key=lambda pair: pair[0].score, reverse=True):
             is_enough = self.is_enough(best.score)
             for team, played in improvements:
-                is_better = team.score > best.score
-                best, work = self._better(best, team), work + self._work(played)
-                if work > self.most_work or self._is_fastest(played):
+                before, (best, is_over) = best, keep(team, played)
+                if is_over:
                     return best
-                if is_enough and not is_better:
+                if is_enough and best is before:
                     break
         return best
 
     def is_enough(self, score: tuple[float, float]) -> bool:
         """Say whether a team succeeds; with rewards, there may always be one that earns more."""
         return not self.tables.has_rewards and score[0] >= self.enough
-
-    def _better(self, best: PlannedTeam | None, team: PlannedTeam) -> PlannedTeam:
-        """Keep the better one of two teams."""
-        if best is not None and team.score <= best.score:
-            return best
-        return team._replace(changes=team.changes + (best.changes if best else 0))
-
-    def _is_fastest(self, played: PlayedEpisodes) -> bool:
-        """Say whether all episodes succeed, with a median that attains the lower bound on the steps."""
-        return bool((played.steps >= 0).all() and np.median(played.steps) <= self.fewest_steps)
 
     def _starts(self, first: Chances | None, revised: RevisedAgreements) -> Iterator[tuple[Chances, bool]]:
         constant = self.readiness.believe(self.beliefs[0])
@@ -169,7 +167,7 @@ class TeamSearch:
     def planner(self, agent: int, table: IndividualTable) -> Planner:
         """Give what plans of an agent have in common, whatever the chances of its table."""
         if agent not in self._planners:
-            self._planners[agent] = Planner(table, self.moves.outcomes(agent))
+            self._planners[agent] = Planner(table, *self.moves.outcomes(agent))
         return self._planners[agent]
 
     def thorough(self, times: int = MANY_TIMES) -> TeamSearch:
@@ -192,9 +190,6 @@ class TeamSearch:
                 seed=self.seed,
             )
         return self._teams[key]
-
-    def _work(self, played: PlayedEpisodes) -> float:
-        return float(played.length.sum()) * len(self.tables.start)
 
 
 def patience_of(tables: Tables) -> int:
