@@ -381,11 +381,11 @@ def test_imagined_moves_are_what_was_tried_and_else_what_is_believed():
     right, start = ACTIONS.index("right"), task.agents["A"].start
     agent.tries[agent.moves.move[0, start, right]] = [6, 1, 1]
     ahead = np.minimum(np.arange(9) + 1, 8)[:, None] + np.zeros(5, int)
-    outcomes = imagined_moves([agent] * 2, ahead, 1.0).outcomes(0)
-    np.testing.assert_allclose(outcomes.chance.sum(axis=-1), 1)
-    np.testing.assert_allclose(outcomes.chance[0, start, right], [0, 0.75, 0.125, 0.125], atol=1e-8)
-    np.testing.assert_allclose(outcomes.chance[0, start + 1, right], [1, 0, 0, 0])
-    assert outcomes.end[0, start + 1, right, 0] == start + 2
+    end, chance = imagined_moves([agent] * 2, ahead, 1.0).outcomes(0)
+    np.testing.assert_allclose(chance.sum(axis=-1), 1)
+    np.testing.assert_allclose(chance[0, start, right], [0, 0.75, 0.125, 0.125], atol=1e-8)
+    np.testing.assert_allclose(chance[0, start + 1, right], [1, 0, 0, 0])
+    assert end[0, start + 1, right, 0] == start + 2
 
 
 def test_moves_that_have_not_slipped_yet_may_slip_as_all_moves_do():
@@ -396,10 +396,10 @@ def test_moves_that_have_not_slipped_yet_may_slip_as_all_moves_do():
     agent.tries[agent.moves.move[0, start, right]] = [4, 0, 0]
     agent.tries[agent.moves.move[0, start + 1, right]] = [12, 2, 2]
     ahead = np.broadcast_to(np.arange(9)[:, None], (9, 5))
-    outcomes = imagined_moves([agent] * 2, ahead, 0.03).outcomes(0)
-    np.testing.assert_allclose(outcomes.chance[0, start, right], [0, 0.9, 0.05, 0.05], atol=1e-8)
-    assert outcomes.end[0, start, right, 1:].tolist() == [start + 1, start, start]
-    np.testing.assert_allclose(outcomes.chance[0, start, up, 0], 1)
+    end, chance = imagined_moves([agent] * 2, ahead, 0.03).outcomes(0)
+    np.testing.assert_allclose(chance[0, start, right], [0, 0.9, 0.05, 0.05], atol=1e-8)
+    assert end[0, start, right, 1:].tolist() == [start + 1, start, start]
+    np.testing.assert_allclose(chance[0, start, up, 0], 1)
 
 
 @pytest.mark.parametrize(

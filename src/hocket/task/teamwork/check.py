@@ -194,14 +194,10 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
         fewest_steps=least_steps if fewest is None else fewest,
     )
     team = search.run()
-    chances, hopes = (
-        readiness.believe(BELIEFS[0]),
-        dict[str, bool](),
-    )  # of an agent alone, whose teammates are ready now and then
+    chances, hopes = readiness.believe(BELIEFS[0]), dict[str, bool]()  # of each agent alone
     for number, agent in enumerate(task.agents):
-        hopes[agent] = bool(
-            (search.values(number, chances)[tables.starts(number), :, tables.initial[number]] > 0).any()
-        )
+        value = search.values(number, chances)[tables.starts(number), :, tables.initial[number]]
+        hopes[agent] = bool(value.max() > 0)
     dead_ends = {} if tables.has_rewards else _dead_ends(task, search, hopes, chances)
     rewarded = hopes if tables.has_rewards else {agent: agent not in dead_ends for agent in task.agents}
     first = 1_000_000  # others are played than those by which it was chosen

@@ -12,9 +12,10 @@ from hocket.random import ACTION_BITS, CHANCE_BITS, PER_STEP, PLANNING, number, 
 from hocket.task.bodies import hold_all_apart
 from hocket.task.grid import STAY, Numbers
 from hocket.task.tables import Bools, SettledCases, Tables, draw_starts, settle
-from hocket.task.teamwork.planning import Doubles, Ints
 from hocket.task.teamwork.readiness import Counts
 
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
 Values = NDArray[np.float32]  # [N, S, A, U] action values of each agent
 Watch = Callable[[Ints, Ints, NDArray[np.int8], SettledCases], None]
 
