@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hocket as hk
 from chain_strategies import GOAL, Rows, make_chain, rows_of_chances, solve_rationally, time_until_over
-from hocket.evaluation import chains, elimination, equations
+from hocket.evaluation import chains, elimination
 from hocket.evaluation.chains import Bounded, Chain, Solution, solve
 from searches import examples
 
@@ -23,8 +23,7 @@ pytestmark = pytest.mark.xdist_group("kernels")
 def leaf(request, monkeypatch):
     """Solve small blocks as they are, or take them apart like large ones."""
     if request.param:
-        for module in (elimination, equations):
-            monkeypatch.setattr(module, "LEAF", 2)
+        monkeypatch.setattr(elimination, "LEAF", 2)
 
 
 def contains(bounded: Bounded, truth: Fraction) -> bool:
@@ -218,7 +217,7 @@ def test_blocks_lead_to_earlier_ones_only():
         for state in range(400)
     ]
     matrix = chains._prune(make_chain(rows), np.zeros((400, 1), np.int64)).matrix
-    blocks = equations.find_blocks(matrix)
+    blocks = elimination.find_blocks(matrix)
     entries = matrix.tocoo()
     inner = entries.col < matrix.shape[0]
     assert (blocks.block[entries.row[inner]] >= blocks.block[entries.col[inner]]).all()

@@ -25,8 +25,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from hocket.errors import SettingsError
-from hocket.evaluation.elimination import Flags, Floats, Ints
-from hocket.evaluation.equations import Elimination, Iteration, Report, find_blocks
+from hocket.evaluation.elimination import Elimination, Flags, Floats, Ints, Iteration, Report, find_blocks
 
 UNIT = 2.0**-53  # the largest relative error of a rounding
 SMALLEST = 2.0**-1022  # chance; below it rounding errors are no longer relative
