@@ -11,7 +11,7 @@ from hocket.task.episode import TeamEpisode
 from hocket.task.tables import compile_task
 from task_strategies import random_task
 
-SMALL = {"FIRST_ROOM": (64, 1_024), "MOST_STATES": 400, "MOST_TRANSITIONS": 20_000}  # limits of random teams' chains
+SMALL = {"MOST_STATES": 400, "MOST_TRANSITIONS": 20_000}  # limits of random teams' chains
 
 
 def random_team(seed: int) -> tuple[hk.Task, hk.Policy] | None:

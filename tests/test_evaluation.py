@@ -204,25 +204,6 @@ def test_a_team_that_is_too_large_is_refused_with_its_size(monkeypatch):
         exact.evaluate_exact(task, policy, greedy=False)
 
 
-def test_room_for_joint_states_grows_without_changing_what_is_found(monkeypatch):
-    task = corridor(slip=0.3, agents=2, cells=6)
-    policy = policy_of(task, always(task, 1) * 0.01, temperature=0.05)
-    roomy = chain_of(task, policy)
-    monkeypatch.setattr(joint_chain, "FIRST_ROOM", (2, 3))
-    tight = chain_of(task, policy)
-    rows = [
-        {(*joint.cell[end], *joint.state[end]) if end < joint.chain.states else None for end in joint.chain.target}
-        for joint in (roomy, tight)
-    ]
-    assert rows[0] == rows[1]
-    assert exact_numbers(roomy) == pytest.approx(exact_numbers(tight), rel=1e-12)
-
-
-def exact_numbers(joint: joint_chain.JointChain) -> list[float]:
-    found = solve(joint.chain)
-    return [found.success.value, found.steps.value]
-
-
 def test_values_that_are_no_numbers_are_refused():
     task = corridor()
     with pytest.raises(hk.HocketError, match="values must be finite"):

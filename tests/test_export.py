@@ -141,7 +141,6 @@ def test_another_suffix_is_refused_and_nothing_is_written(tmp_path, name):
 
 
 def test_a_chain_that_is_too_large_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(joint_chain, "FIRST_ROOM", (2, 3))
     monkeypatch.setattr(joint_chain, "MOST_TRANSITIONS", 3)
     task = fork()
     with pytest.raises(hk.HocketError, match=r"up to .* transitions"):

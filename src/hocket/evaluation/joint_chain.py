@@ -24,7 +24,6 @@ EventSets = NDArray[np.uint64]  # a bit for each event that is watched
 
 MOST_STATES = 2_000_000  # joint states
 MOST_TRANSITIONS = 60_000_000  # between them; about 100 bytes each while they are solved
-FIRST_ROOM = (4_096, 65_536)  # for states and transitions, before it grows
 NEVER = 1e-300  # a chance per step below which a joint move counts as impossible
 GOAL = -1  # the completed task, while states are still being numbered
 CHUNK = 20_000  # joint states between two looks at the clock
@@ -92,7 +91,7 @@ class ChainBuffers(NamedTuple):
     sizes: Ints  # [3] of EXPANDED, STATES and TRANSITIONS
     cell: Words  # [states, N]
     state: Shorts  # [states, N]
-    slot: Words  # [a power of 2] joint states by a hash of what they are; -1: free
+    slot: Words  # [a power of 2] joint states by a hash of what they are, counted from 1; 0: free
     first: Ints  # [states + 1]
     target: Words  # [transitions]
     chance: Floats  # [transitions]
@@ -114,11 +113,25 @@ def explore(
     starts = prod(np.diff(tables.first_start).tolist())
     if starts > MOST_STATES:
         raise SettingsError(f"the joint chain has {starts:,} starts, up to {MOST_STATES:,} can be solved")
-    room = (max(FIRST_ROOM[0], 2 * starts), max(FIRST_ROOM[1], starts))
-    buffers = _make_buffers(*room, len(tables.start), np.array(watched, np.int64), tables.has_rewards)
+    # Room for the most that is allowed: pages of memory that nothing is written to take none.
+    agents, most, most_transitions = len(tables.start), max(MOST_STATES, starts + 2), max(MOST_TRANSITIONS, starts)
+    buffers = ChainBuffers(
+        sizes=np.zeros(3, np.int64),
+        cell=np.zeros((most, agents), np.int32),
+        state=np.zeros((most, agents), np.int16),
+        slot=np.zeros(1 << (2 * most).bit_length(), np.int32),
+        first=np.zeros(most + 1, np.int64),
+        target=np.zeros(most_transitions, np.int32),
+        chance=np.zeros(most_transitions),
+        happened=np.zeros(most_transitions if watched else 0, np.uint64),
+        watched=np.array(watched, np.int64),
+        pick=np.zeros(agents, np.int64),
+        paid=np.zeros((most * tables.has_rewards, agents)),
+        most_paid=np.zeros(agents),
+    )
     start_in(buffers, team, world)
     if starts > 1 and buffers.sizes[STATES]:
-        cells = [tables.starts(agent) for agent in range(len(tables.start))]
+        cells = [tables.starts(agent) for agent in range(agents)]
         anywhere = np.stack([axis.ravel(order="F") for axis in np.meshgrid(*cells, indexing="ij")], axis=1)
         start_anywhere(buffers, team, anywhere)
     expanded, states, transitions = buffers.sizes.tolist()
@@ -128,87 +141,34 @@ def explore(
         expanded, states, transitions = buffers.sizes.tolist()
         report(f"{states:,} joint states found, {expanded:,} of them done")
         if expanded < min(states, until):
-            buffers = _grow(buffers)
+            found = f"more than {states:,} states, {expanded:,} of which have {transitions:,} transitions"
+            allowed = f"up to {MOST_STATES:,} states and {MOST_TRANSITIONS:,} transitions can be solved"
+            raise SettingsError(f"the joint chain has {found}; {allowed}, so estimate it instead")
     target = np.where(buffers.target[:transitions] == GOAL, states, buffers.target[:transitions])
     chain = Chain(buffers.first[: states + 1], target, buffers.chance[:transitions])
     listed = (buffers.cell[:states], buffers.state[:states], buffers.happened[:transitions], buffers.paid[:states])
     return JointChain(chain, *listed, buffers.most_paid)
 
 
-def _make_buffers(states: int, transitions: int, agents: int, watched: Ints, has_rewards: bool) -> ChainBuffers:
-    return ChainBuffers(
-        np.zeros(3, np.int64),
-        np.zeros((states, agents), np.int32),
-        np.zeros((states, agents), np.int16),
-        np.full(1 << (2 * states).bit_length(), -1, np.int32),
-        np.zeros(states + 1, np.int64),
-        np.zeros(transitions, np.int32),
-        np.zeros(transitions),
-        np.zeros(transitions if len(watched) else 0, np.uint64),
-        watched,
-        np.zeros(agents, np.int64),
-        np.zeros((states * has_rewards, agents)),
-        np.zeros(agents),
-    )
-
-
-def _grow(buffers: ChainBuffers) -> ChainBuffers:
-    """Double what is full, up to the most that is allowed."""
-    (expanded, states, transitions), room = buffers.sizes.tolist(), (len(buffers.cell), len(buffers.target))
-    more = min(2 * room[0], MOST_STATES), min(2 * room[1], MOST_TRANSITIONS)
-    larger_room = (more[0], room[1]) if states == room[0] else (room[0], more[1])
-    if larger_room == room:
-        raise SettingsError(
-            f"the joint chain has more than {states:,} states, {expanded:,} of which have {transitions:,} transitions; "
-            f"up to {MOST_STATES:,} states and {MOST_TRANSITIONS:,} transitions can be solved, so estimate it instead"
-        )
-    larger = _make_buffers(*larger_room, len(buffers.pick), buffers.watched, len(buffers.paid) > 0)
-    for name in ("sizes", "cell", "state", "first", "target", "chance", "happened", "paid", "most_paid"):
-        old = getattr(buffers, name)
-        getattr(larger, name)[: len(old)] = old
-    sort_in(larger)
-    return larger
-
-
-@inlined
-def slot_of(buffers: ChainBuffers, cell: Words, state: Shorts, row: int) -> int:
-    """Find the slot of a joint state, given as a row: where it is, or a free one where it belongs."""
-    mark = np.uint64(0)
-    for agent in range(cell.shape[1]):
-        mark = (mark ^ np.uint64(cell[row, agent] * 65_536 + state[row, agent])) * GOLDEN
-        mark ^= mark >> np.uint64(29)
-    last = len(buffers.slot) - 1
-    slot = np.int64(mark & np.uint64(last))
-    while buffers.slot[slot] >= 0:
-        same = True
-        for agent in range(cell.shape[1]):
-            same = same and cell[row, agent] == buffers.cell[buffers.slot[slot], agent]
-            same = same and state[row, agent] == buffers.state[buffers.slot[slot], agent]
-        if same:
-            break
-        slot = (slot + 1) & last
-    return int(slot)
-
-
-@kernel
-def sort_in(buffers: ChainBuffers) -> None:
-    """Fill the slots anew."""
-    for number in range(buffers.sizes[STATES]):
-        buffers.slot[slot_of(buffers, buffers.cell, buffers.state, number)] = number
-
-
 @inlined
 def number_of(buffers: ChainBuffers, team: TeamState) -> int:
     """Find the number of the joint state that a team is in; a new one gets the next number."""
-    states = buffers.sizes[STATES]
+    states, last, mark = buffers.sizes[STATES], len(buffers.slot) - 1, np.uint64(0)
     for agent in range(len(team.cell)):
-        buffers.cell[states, agent] = team.cell[agent]
-        buffers.state[states, agent] = team.state[agent]
-    slot = slot_of(buffers, buffers.cell, buffers.state, states)
-    if buffers.slot[slot] < 0:
-        buffers.slot[slot] = states
-        buffers.sizes[STATES] += 1
-    return int(buffers.slot[slot])
+        buffers.cell[states, agent], buffers.state[states, agent] = team.cell[agent], team.state[agent]
+        mark = (mark ^ np.uint64(team.cell[agent] * 65_536 + team.state[agent])) * GOLDEN
+        mark ^= mark >> np.uint64(29)
+    slot = np.int64(mark & np.uint64(last))
+    while buffers.slot[slot] > 0:
+        same, other = True, np.int64(buffers.slot[slot]) - 1
+        for agent in range(len(team.cell)):
+            same = same and buffers.cell[states, agent] == buffers.cell[other, agent]
+            same = same and buffers.state[states, agent] == buffers.state[other, agent]
+        if same:
+            return int(other)
+        slot = (slot + 1) & last
+    buffers.sizes[STATES] = buffers.slot[slot] = states + 1
+    return int(states)
 
 
 @kernel
@@ -222,7 +182,7 @@ def start_in(buffers: ChainBuffers, team: TeamState, tables: TeamTables) -> None
 def start_anywhere(buffers: ChainBuffers, team: TeamState, starts: Words) -> None:
     """Begin with a state that leads to all starts [starts, N]."""
     buffers.cell[0] = -1
-    buffers.slot[:] = -1
+    buffers.slot[:] = 0
     for start in range(len(starts)):
         for agent in range(len(team.cell)):  # of other types, and assigned as a whole they would need an allocation
             team.cell[agent] = starts[start, agent]
