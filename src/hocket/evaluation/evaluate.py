@@ -113,17 +113,10 @@ def evaluate_episodes(
     success, *alone = (wilson(int(done.sum()), len(steps)) for done in (steps >= 0, *(finish >= 0).T))
     counted = np.where(steps >= 0, steps, most_steps)
     low, middle, high = np.percentile(counted, (25, 50, 75)).tolist()
-    return Evaluation(
-        policy,
-        len(steps),
-        success,
-        dict(zip(agents, alone, strict=True)),
-        *team_bounds([share.value for share in alone]),
-        mean_steps=float(counted.mean()),
-        quartiles=(low, middle, high),
-        most_steps=most_steps,
-        returns=None if earned is None else mean_returns(agents, earned),
-    )
+    each, limits = dict(zip(agents, alone, strict=True)), team_bounds([share.value for share in alone])
+    taken = (float(counted.mean()), (low, middle, high), most_steps)
+    returns = None if earned is None else mean_returns(agents, earned)
+    return Evaluation(policy, len(steps), success, each, *limits, *taken, returns)
 
 
 def evaluate(

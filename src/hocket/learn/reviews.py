@@ -19,9 +19,8 @@ from hocket.learn.settings import SimulatedSettings
 from hocket.learn.world import WorldBlock, WorldModel
 from hocket.task.individual import IndividualTable
 from hocket.task.tables import Bools, Tables
-from hocket.task.teamwork.play import PlayedEpisodes, TeamMoves, play_team
+from hocket.task.teamwork.play import PlayedEpisodes, TeamMoves, patience_of, play_team
 from hocket.task.teamwork.readiness import Chances, Counts, Readiness
-from hocket.task.teamwork.search import patience_of
 
 FIRST_REVIEW = 1_000  # training steps; each later review comes after twice as many
 MOST_MOVES = 4_000_000  # of all agents, in all dynamics; with more, teammates stay as they are simulated

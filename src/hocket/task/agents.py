@@ -184,11 +184,6 @@ def checked(name: str, agent: Agent, grid: Grid, numbers: Mapping[str, int]) -> 
         if event not in known or not 0 < chance <= 1:
             rule = "must give events that the agent knows a chance above 0 and at most 1"
             raise TaskError(f"{rule}, got {event!r}: {chance!r}", key=f"{key}.sync")
-    return Agent(
-        starts[0] if len(starts) == 1 else starts,
-        Names(sorted(known, key=numbers.__getitem__)),
-        MappingProxyType({region: gate.short for region, gate in gates.items()}),
-        tuple(agent.memory),
-        tuple(agent.options),
-        MappingProxyType(dict(agent.sync)),
-    )
+    short = MappingProxyType({region: gate.short for region, gate in gates.items()})
+    start, known = starts[0] if len(starts) == 1 else starts, Names(sorted(known, key=numbers.__getitem__))
+    return Agent(start, known, short, tuple(agent.memory), tuple(agent.options), MappingProxyType(dict(agent.sync)))

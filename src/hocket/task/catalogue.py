@@ -158,14 +158,8 @@ def rendezvous(agents: int = 2, *, rows: int = 10, columns: int = 10, seed: int 
         events |= {arrive: {name: there}, leave: {name: away}, home: {name: Condition(f"goal {i}")}}
         options = (Option("meeting place"), Option(f"goal {i}"))
         team[name] = Agent(grid.cell(*start), parts[name].events, memory=("r", home), options=options)
-    return Task(
-        name=f"rendezvous-{agents}",
-        grid=grid,
-        agents=team,
-        events=events,
-        machine=Composition(parts),
-        description="All agents meet at one place, and then each goes to its own goal.",
-    )
+    about = "All agents meet at one place, and then each goes to its own goal."
+    return Task(f"rendezvous-{agents}", grid, team, events, Composition(parts), description=about)
 
 
 def _ends(

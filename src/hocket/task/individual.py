@@ -103,14 +103,9 @@ class Simulation:
         """
         tables, states = self.tables, int(self.tables.states[agent])
         event = tables.event[agent, :states]
-        rule = _ProposalRule(
-            event >= 0,
-            self.chances(np.array([agent]))[0, :states],
-            tables.next_state[agent, :states],
-            tables.reward[agent, :states],
-            tables.is_over[agent, :states],
-            np.unique(np.append(-1, self._edge[event]), return_inverse=True)[1][1:].reshape(event.shape),
-        )
+        machine = (part[agent, :states] for part in (tables.next_state, tables.reward, tables.is_over))
+        edge = np.unique(np.append(-1, self._edge[event]), return_inverse=True)[1][1:].reshape(event.shape)
+        rule = _ProposalRule(event >= 0, self.chances(np.array([agent]))[0, :states], *machine, edge)
         key = (bytes([one_each]), *(part.tobytes() for part in rule))
         if key not in self._made:
             self._made[key] = _tabulate(rule, one_each)

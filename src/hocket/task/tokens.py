@@ -64,15 +64,10 @@ def token_task(
     buttons = [  # whose doors nobody holds open who stands still
         button for button in DOORS if button in grid.places and grid.places[button].isdisjoint(standing.values())
     ]
-    parts = {
-        agent: _with_doors(
-            rename_events(machine, {event: f"{agent} on {event}" for event in machine.events if event.isdigit()}),
-            agent,
-            buttons,
-            [*starts],
-        )
-        for agent, machine in given.items()
-    }
+    parts = dict[str, RewardMachine]()
+    for agent, machine in given.items():
+        renamed = rename_events(machine, {event: f"{agent} on {event}" for event in machine.events if event.isdigit()})
+        parts[agent] = _with_doors(renamed, agent, buttons, [*starts])
     used = {event for part in parts.values() for event in part.events}
     events = {  # whoever is on a token, whether it has come or stays, is so once in a step
         f"{agent} on {token}": {agent: Condition(token, was=False) | Condition(token, was=True)}
@@ -88,16 +83,9 @@ def token_task(
         )
         for button in buttons
     } | dict.fromkeys(itself, CLOSED)
-    return Task(
-        name=name,
-        grid=grid,
-        agents={agent: Agent(start, parts[agent].events, gates) for agent, start in starts.items()},
-        events=events,
-        machine=Composition(parts),
-        slip=0.0,
-        description="Tokens in rooms whose doors are open while somebody stands on a button (TokenEnv of ACC-MARL).",
-        bodies=SYMMETRIC,
-    )
+    agents = {agent: Agent(start, parts[agent].events, gates) for agent, start in starts.items()}
+    about = "Tokens in rooms whose doors are open while somebody stands on a button (TokenEnv of ACC-MARL)."
+    return Task(name, grid, agents, events, Composition(parts), slip=0.0, description=about, bodies=SYMMETRIC)
 
 
 def _with_doors(machine: RewardMachine, agent: str, buttons: list[str], everyone: list[str]) -> RewardMachine:

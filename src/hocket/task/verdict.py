@@ -210,17 +210,9 @@ def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
 
     team = play_planned(task, verdict.steps_lower_bound)
     unrewarded = tuple(_tell_dead_end(task, agent, dead_end) for agent, dead_end in team.dead_ends.items())
-    part = Part(
-        "team",
-        team.passes,
-        team.answer,
-        (*unrewarded, *team.problems),
-        notes=(team.remark,) if team.remark else (),
-        document=team.as_json(),
-        value=team,
-        agents={agent: {"can_be_rewarded": can_be} for agent, can_be in team.rewarded.items()},
-    )
-    return verdict.with_part(part)
+    problems, notes = (*unrewarded, *team.problems), (team.remark,) if team.remark else ()
+    agents = {agent: {"can_be_rewarded": can_be} for agent, can_be in team.rewarded.items()}
+    return verdict.with_part(Part("team", team.passes, team.answer, problems, notes, team.as_json(), agents, team))
 
 
 def check_machine(

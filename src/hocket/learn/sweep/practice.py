@@ -16,7 +16,7 @@ from hocket.learn.sweep.planning import Sweeper
 from hocket.random import start_draw
 from hocket.task.bodies import hold_all_apart
 from hocket.task.tables import Tables, settle
-from hocket.task.teamwork.search import patience_of
+from hocket.task.teamwork.play import patience_of
 
 EPISODES = 4  # in a bout, at most
 SHARE_PRACTISED = 16  # a bout takes at most one step in so many of those so far; then the team is reviewed again

@@ -22,9 +22,9 @@ from hocket.task.settling import describe_cell, propose
 from hocket.task.tables import SettledCases, compile_task
 from hocket.task.task import Task
 from hocket.task.teamwork.joint import fewest_steps, joint_space
-from hocket.task.teamwork.play import Ints, TeamMoves, Values, play_team
+from hocket.task.teamwork.play import Ints, TeamMoves, Values, patience_of, play_team
 from hocket.task.teamwork.readiness import Chances, Readiness
-from hocket.task.teamwork.search import BELIEFS, ENOUGH, TeamSearch, patience_of
+from hocket.task.teamwork.search import BELIEFS, ENOUGH, TeamSearch
 
 DISCOUNT = 0.9
 MAX_STEPS = 1_000  # of an episode
@@ -179,20 +179,13 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
         return TeamCheck(
             {}, remark=f"The team was not played: with {pairs:,} pairs of a machine state and a cell, it takes long."
         )
-    readiness, fewest = Readiness(tables), None
+    readiness, fewest, moves = Readiness(tables), None, TeamMoves.true(tables)
     if not tables.has_rewards:
         with suppress(TaskError):
             fewest = fewest_steps(joint_space(tables, MOST_JOINT_STATES))
     horizon = min(MAX_STEPS, LONGEST_WAYS * patience_of(tables)) if tables.has_rewards else MAX_STEPS
-    search = TeamSearch(
-        tables,
-        readiness,
-        DISCOUNT,
-        TeamMoves.true(tables),
-        horizon,
-        most_work=most_work,
-        fewest_steps=least_steps if fewest is None else fewest,
-    )
+    least = least_steps if fewest is None else fewest
+    search = TeamSearch(tables, readiness, DISCOUNT, moves, horizon, most_work=most_work, fewest_steps=least)
     team = search.run()
     chances, hopes = readiness.believe(BELIEFS[0]), dict[str, bool]()  # of each agent alone
     for number, agent in enumerate(task.agents):
@@ -254,7 +247,7 @@ def _dead_end(machine: RewardMachine, reached: Sequence[int]) -> UnrewardedState
     return UnrewardedState(nearest, tuple(events))
 
 
-def find_stall(task: Task, values: Values, episode: int, seed: int = 0) -> Stall:
+def find_stall(task: Task, values: Values, episode: int) -> Stall:
     """Play an episode that fails once more, and say what happened in it, and who waits for what in the end."""
     tables, events = compile_task(task), tuple(task.events)
     names = [tuple(machine.states) for machine in task.machines.values()]
@@ -265,16 +258,8 @@ def find_stall(task: Task, values: Values, episode: int, seed: int = 0) -> Stall
         states = [each[state] for each, state in zip(names, settled.state[0].tolist(), strict=True)]
         steps.append((cell[0].tolist(), states, happened))
 
-    play_team(
-        tables,
-        values,
-        TeamMoves.true(tables),
-        episodes=range(episode, episode + 1),
-        max_steps=MAX_STEPS,
-        patience=patience_of(tables),
-        seed=seed,
-        watch=watch,
-    )
+    episodes = range(episode, episode + 1)
+    play_team(tables, values, TeamMoves.true(tables), episodes=episodes, max_steps=MAX_STEPS, watch=watch)
     trace = [event for _, _, happened in steps for event in happened]
     return replace(describe_stall(task, trace, [step[:2] for step in steps]), steps=tuple(steps))
 
@@ -292,12 +277,8 @@ def describe_stall(task: Task, trace: Sequence[str], steps: Sequence[tuple[Seque
             for place, before in zip(places, path[-len(places) - 1 :], strict=False)
             for event in propose(task, agent, *place, before)
         )
-        waiting[agent] = Wait(
-            state,
-            describe_cell(task, cell),
-            tuple(event for event, _ in proposed.most_common()),
-            state in task.machines[agent].final,
-            len({cell for cell, _ in places}) > 1,
-            tuple(other for other, end in last.items() if other != agent and end in around),
-        )
+        events = tuple(event for event, _ in proposed.most_common())
+        is_done, is_moving = state in task.machines[agent].final, len({cell for cell, _ in places}) > 1
+        beside = tuple(other for other, end in last.items() if other != agent and end in around)
+        waiting[agent] = Wait(state, describe_cell(task, cell), events, is_done, is_moving, beside)
     return Stall(tuple(trace), waiting)

@@ -86,6 +86,11 @@ class GreedyPolicy:
         return chosen
 
 
+def patience_of(tables: Tables) -> int:
+    """Say after how many steps without an event a team of greedy policies has stalled: longer than any path."""
+    return int((tables.cells + 30) / max(1 - tables.slip, 0.1))
+
+
 def play_team(
     tables: Tables,
     team: Values | TeamPolicy,
@@ -93,19 +98,19 @@ def play_team(
     *,
     episodes: range,
     max_steps: int,
-    patience: int,
+    patience: int | None = None,
     seed: int = 0,
     purpose: int = PLANNING,
     watch: Watch | None = None,
 ) -> PlayedEpisodes:
     """Play episodes, greedily where action values are given, counting what agents propose and what happens of it.
 
-    An episode in which nothing has happened for `patience` steps is given up. With the purpose and seed of tests it
-    plays the same episodes as a compiled test. `watch` is told of every step: which episodes are going, their
-    cells and actions, and how it settled; if nobody is, episodes in which everyone waits for ever are cut short, and
-    counted as if they were not.
+    An episode in which nothing has happened for `patience` steps, or longer than any path takes, is given up. With the
+    purpose and seed of tests it plays the same episodes as a compiled test. `watch` is told of every step: which
+    episodes are going, their cells and actions, and how it settled; if nobody is, episodes in which everyone waits for
+    ever are cut short, and counted as if they were not.
     """
-    agents = np.arange(len(tables.start))
+    agents, patience = np.arange(len(tables.start)), patience_of(tables) if patience is None else patience
     policy, counter = GreedyPolicy(team) if isinstance(team, np.ndarray) else team, _Counter(tables)
     waits = _waits(tables, policy, moves) if watch is None and isinstance(policy, GreedyPolicy) else None
     seeds = np.full((len(episodes), 1), seed, np.uint64)

@@ -176,25 +176,15 @@ class TeamSearch:
 
     def play(self, values: Values, episodes: int | None = None, first: int = 0) -> PlayedEpisodes:
         """Play episodes of a team; those of the same best actions are played only once."""
-        key = first, episodes or self.episodes, blake2b(np.packbits(_is_best(values)).tobytes()).digest()
+        numbers = range(first, first + (episodes or self.episodes))
+        key = first, len(numbers), blake2b(np.packbits(_is_best(values)).tobytes()).digest()
         if key not in self._teams:
             if (len(self._teams) + 1) * 2 * self.tables.event.size * np.int64().nbytes > MOST_REMEMBERED:
                 self._teams.clear()
             self._teams[key] = play_team(
-                self.tables,
-                values,
-                self.moves,
-                episodes=range(first, first + (episodes or self.episodes)),
-                max_steps=self.max_steps,
-                patience=patience_of(self.tables),
-                seed=self.seed,
+                self.tables, values, self.moves, episodes=numbers, max_steps=self.max_steps, seed=self.seed
             )
         return self._teams[key]
-
-
-def patience_of(tables: Tables) -> int:
-    """Say after how many steps without an event a team of greedy policies has stalled: longer than any path."""
-    return int((tables.cells + 30) / max(1 - tables.slip, 0.1))
 
 
 def _is_best(values: NDArray[np.float32]) -> NDArray[np.bool_]:
