@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from hocket.evaluation.chains import Chain
+from hocket.evaluation.elimination import Chain
 
 GOAL = -1
 

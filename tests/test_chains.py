@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import hocket as hk
 from chain_strategies import GOAL, Rows, make_chain, rows_of_chances, solve_rationally, time_until_over
 from hocket.evaluation import chains, elimination
-from hocket.evaluation.chains import Bounded, Chain, Solution, solve
+from hocket.evaluation.chains import Bounded, Solution, solve
+from hocket.evaluation.elimination import Chain
 from searches import examples
 
 pytestmark = pytest.mark.xdist_group("kernels")

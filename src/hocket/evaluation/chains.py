@@ -25,7 +25,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from hocket.errors import SettingsError
-from hocket.evaluation.elimination import Elimination, Flags, Floats, Ints, Iteration, Report, find_blocks
+from hocket.evaluation.elimination import Chain, Elimination, Flags, Floats, Ints, Iteration, Report, find_blocks
 
 UNIT = 2.0**-53  # the largest relative error of a rounding
 SMALLEST = 2.0**-1022  # chance; below it rounding errors are no longer relative
@@ -43,18 +43,6 @@ PER_ROW = 12  # adding up, dividing, multiplying, adding: 5, and what products o
 PER_SUM = 2
 PER_TRANSITION = 2  # of the chain, when those to the same state, and out of a block, are added up
 PER_STATE = 12  # when its value is put together from those of later states
-
-
-class Chain(NamedTuple):
-    """Transitions of states 0..n - 1, sorted by state; target n is the goal. What is missing to 1 is staying."""
-
-    first: Ints  # [n + 1] the transitions of state s are first[s]..first[s + 1] - 1
-    target: Ints  # [transitions]
-    chance: Floats  # [transitions] above 0
-
-    @property
-    def states(self) -> int:
-        return len(self.first) - 1
 
 
 @dataclass(frozen=True)
@@ -77,9 +65,8 @@ class Solution:
     def is_within(self, share: float) -> bool:
         """Say whether errors are small enough: of chances in themselves, of expected steps as a share of them."""
         chances, times = (self.success, self.failure), (self.steps, self.steps_if_reached)
-        return all(chance.error <= share for chance in chances) and all(
-            time.error <= share * time.value for time in times
-        )
+        is_sharp = all(chance.error <= share for chance in chances)
+        return is_sharp and all(time.error <= share * time.value for time in times)
 
 
 def solve(chain: Chain, places: Ints | None = None, blur: float = 0.0, report: Report = lambda _: None) -> Solution:

@@ -78,6 +78,53 @@ class Roundings:
     products: float = 0.0  # that may have been too small for floating point
 
 
+class Blocks(NamedTuple):
+    """Strongly connected blocks of states, in an order in which each leads to itself and earlier ones only."""
+
+    begin: Ints  # [blocks + 1]
+    state: Ints  # [n] the states of block b are state[begin[b]]..state[begin[b + 1] - 1]
+    block: Ints  # [n + ends] of each state; -1 for the ends
+
+    @property
+    def large(self) -> list[int]:
+        """List those that are worth a dissection."""
+        return np.flatnonzero(np.diff(self.begin) > LEAF).tolist()
+
+
+class Large(NamedTuple):
+    """A block that is worth a dissection."""
+
+    number: int  # of the block
+    order: Ints  # its states, as they are taken out
+    inside: csr_array  # [size, size] chances, in that order
+    outside: csr_array  # [size, n + ends] chances of leaving the block
+    fronts: list[Front]
+
+
+class Chain(NamedTuple):
+    """Transitions of states 0..n - 1, sorted by state; targets from n on are ends, or one, the goal.
+
+    What is missing to 1 is staying.
+    """
+
+    first: Ints  # [n + 1] the transitions of state s are first[s]..first[s + 1] - 1
+    target: Ints  # [transitions]
+    chance: Floats  # [transitions] above 0
+
+    @property
+    def states(self) -> int:
+        return len(self.first) - 1
+
+
+class Room(NamedTuple):
+    """Room in which small blocks are solved."""
+
+    table: Floats  # [LEAF, LEAF + 1]
+    nothing: Floats  # [LEAF, 0]
+    leaving: Floats  # [LEAF]
+    slot: Ints  # [n]
+
+
 # The order.
 
 
@@ -141,29 +188,24 @@ def make_fronts(matrix: csr_array, groups: Sequence[Ints]) -> list[Front]:
 # The elimination.
 
 
-def eliminate(
-    matrix: csr_array, absorbed: Floats, fronts: Sequence[Front], roundings: Roundings, report: Callable[[float], None]
-) -> list[Factor]:
-    """Take out all states; `matrix` and the chance per step of leaving for good are in the order of elimination."""
+def eliminate(block: Large, roundings: Roundings, pool: Executor) -> Iterator[tuple[Front, Factor]]:
+    """Take out the states of a block, front by front."""
+    fronts, matrix, absorbed = block.fronts, block.inside, block.outside.sum(axis=1)
     columns = matrix.tocsc()
     slot = np.zeros(len(absorbed), np.int64)
     left_over: dict[int, Floats] = {}  # by front: what its border has got, with a last column for what is absorbed
-    factors = []
-    with ThreadPoolExecutor(THREADS) as pool:
-        for number, front in enumerate(fronts):
-            begin, end, border, children = front
-            index = np.concatenate([np.arange(begin, end), border])
-            slot[index] = np.arange(len(index))
-            table = np.zeros((len(index), len(index) + 1))
-            _assemble(table, matrix, columns, front, slot)
-            table[: end - begin, -1] = absorbed[begin:end]
-            for child in children:
-                add_front(table, left_over.pop(child), slot[fronts[child].border])
-                roundings.sums += len(fronts[child].border)
-            factors.append(_reduce(table, index, end - begin, roundings, pool))
-            left_over[number] = table[end - begin :, end - begin :].copy()
-            report(front.work)
-    return factors
+    for number, front in enumerate(fronts):
+        begin, end, border, children = front
+        index = np.concatenate([np.arange(begin, end), border])
+        slot[index] = np.arange(len(index))
+        table = np.zeros((len(index), len(index) + 1))
+        _assemble(table, matrix, columns, front, slot)
+        table[: end - begin, -1] = absorbed[begin:end]
+        for child in children:
+            add_front(table, left_over.pop(child), slot[fronts[child].border])
+            roundings.sums += len(fronts[child].border)
+        yield front, _reduce(table, index, end - begin, roundings, pool)
+        left_over[number] = table[end - begin :, end - begin :].copy()
 
 
 def _assemble(table: Floats, rows: csr_array, columns: csr_array, front: Front, slot: Ints) -> None:
@@ -308,72 +350,37 @@ def spread(left: Floats, right: Floats, index: Ints, values: Floats) -> None:
 
 @kernel
 def solve_small(
-    from_block: int,
-    to_block: int,
-    begin: Ints,
-    state: Ints,
-    block: Ints,
-    first: Ints,
-    target: Ints,
-    chance: Floats,
-    right: Floats,
-    values: Floats,
-    table: Floats,  # [LEAF, LEAF + 1] room for a block
-    nothing: Floats,  # [LEAF, 0]
-    leaving: Floats,  # [LEAF] room
-    slot: Ints,  # [n] room
+    from_block: int, to_block: int, blocks: Blocks, rows: Chain, right: Floats, values: Floats, room: Room
 ) -> tuple[int, float]:
     """Solve small blocks one after the other; return how many rows and numbers rounding may have changed."""
-    rows, products = 0, 0.0
+    changes, products = 0, 0.0
     for number in range(from_block, to_block):
-        inside = state[begin[number] : begin[number + 1]]
+        inside = blocks.state[blocks.begin[number] : blocks.begin[number + 1]]
         size = len(inside)
-        small = table[:size, : size + 1]
+        small = room.table[:size, : size + 1]
         for row in range(size):
-            slot[inside[row]] = row
+            room.slot[inside[row]] = row
             for column in range(size + 1):
                 small[row, column] = 0.0
         for row in range(size):
             collected = right[inside[row]]
-            for entry in range(first[inside[row]], first[inside[row] + 1]):
-                if block[target[entry]] == number:
-                    small[row, slot[target[entry]]] = chance[entry]
+            for entry in range(rows.first[inside[row]], rows.first[inside[row] + 1]):
+                target, chance = rows.target[entry], rows.chance[entry]
+                if blocks.block[target] == number:
+                    small[row, room.slot[target]] = chance
                 else:
-                    small[row, size] += chance[entry]
-                    collected += chance[entry] * values[target[entry]]
+                    small[row, size] += chance
+                    collected += chance * values[target]
             values[inside[row]] = collected
-        changed = take_out(small, 0, size, leaving)
-        gather(small, leaving[:size], inside, values)
-        spread(small[:, :size], nothing, inside, values)
-        rows += changed
+        changed = take_out(small, 0, size, room.leaving)
+        gather(small, room.leaving[:size], inside, values)
+        spread(small[:, :size], room.nothing, inside, values)
+        changes += changed
         products += float(changed) * (size + 1)
-    return rows, products
+    return changes, products
 
 
 # The equations as a whole.
-
-
-class Blocks(NamedTuple):
-    """Strongly connected blocks of states, in an order in which each leads to itself and earlier ones only."""
-
-    begin: Ints  # [blocks + 1]
-    state: Ints  # [n] the states of block b are state[begin[b]]..state[begin[b + 1] - 1]
-    block: Ints  # [n + ends] of each state; -1 for the ends
-
-    @property
-    def large(self) -> list[int]:
-        """List those that are worth a dissection."""
-        return np.flatnonzero(np.diff(self.begin) > LEAF).tolist()
-
-
-class Large(NamedTuple):
-    """A block that is worth a dissection."""
-
-    number: int  # of the block
-    order: Ints  # its states, as they are taken out
-    inside: csr_array  # [size, size] chances, in that order
-    outside: csr_array  # [size, n + ends] chances of leaving the block
-    fronts: list[Front]
 
 
 class Elimination:
@@ -387,6 +394,8 @@ class Elimination:
         self.matrix, self.blocks, self.roundings = matrix, blocks, Roundings()
         self.large = [self._dissect(number, places) for number in blocks.large]
         self.factors: list[list[Factor]] = []
+        self.rows, slot = Chain(matrix.indptr, matrix.indices, matrix.data), np.zeros(matrix.shape[0], np.int64)
+        self.room = Room(np.zeros((LEAF, LEAF + 1)), np.zeros((LEAF, 0)), np.zeros(LEAF), slot)
 
     def _dissect(self, number: int, places: Ints) -> Large:
         """Find an order for a block in which few new ways arise."""
@@ -410,15 +419,13 @@ class Elimination:
     def run(self, report: Report) -> None:
         """Take out the states of all large blocks."""
         work, done = self.work, 0.0
-
-        def add(more: float) -> None:
-            nonlocal done
-            done += more
-            report(f"{done / work:.0%} of the states taken out")
-
-        for block in self.large:
-            absorbed = block.outside.sum(axis=1)
-            self.factors.append(eliminate(block.inside, absorbed, block.fronts, self.roundings, add))
+        with ThreadPoolExecutor(THREADS) as pool:
+            for block in self.large:
+                self.factors.append([])
+                for front, factor in eliminate(block, self.roundings, pool):
+                    self.factors[-1].append(factor)
+                    done += front.work
+                    report(f"{done / work:.0%} of the states taken out")
 
     @property
     def entries(self) -> int:
@@ -437,11 +444,8 @@ class Elimination:
         return values
 
     def _solve_small(self, begin: int, end: int, right: Floats, values: Floats) -> None:
-        rows, products = solve_small(
-            begin, end, *self.blocks, self.matrix.indptr, self.matrix.indices, self.matrix.data, right, values,
-            np.zeros((LEAF, LEAF + 1)), np.zeros((LEAF, 0)), np.zeros(LEAF), np.zeros(len(right), np.int64),
-        )  # fmt: skip
-        self.roundings.rows += rows
+        changes, products = solve_small(begin, end, self.blocks, self.rows, right, values, self.room)
+        self.roundings.rows += changes
         self.roundings.products += products
 
 
@@ -488,7 +492,7 @@ class Iteration:
 
     def __init__(self, matrix: csr_array, order: Ints, rounds: int, report: Report) -> None:
         self.order, self.rounds, self.report = order, rounds, report
-        self.entries = matrix.indptr, matrix.indices, matrix.data
+        self.rows = Chain(matrix.indptr, matrix.indices, matrix.data)
         self.leaving: Floats = matrix.sum(axis=1)
 
     def solve(self, right: Floats, ends: Floats) -> Floats | None:
@@ -498,7 +502,7 @@ class Iteration:
         for done in range(ROUNDS, self.rounds + 1, ROUNDS):
             before = change
             for _ in range(ROUNDS):
-                change = update_values(self.order, *self.entries, self.leaving, right, values)
+                change = update_values(self.order, self.rows, self.leaving, right, values)
             settled = SETTLED * values.max()
             if change <= settled:
                 return values
@@ -510,15 +514,13 @@ class Iteration:
 
 
 @kernel
-def update_values(
-    order: Ints, first: Ints, target: Ints, chance: Floats, leaving: Floats, right: Floats, values: Floats
-) -> float:
+def update_values(order: Ints, rows: Chain, leaving: Floats, right: Floats, values: Floats) -> float:
     """Bring each value up to date once; return the largest change."""
     largest = 0.0
     for state in order:
         total = right[state]
-        for entry in range(first[state], first[state + 1]):
-            total += chance[entry] * values[target[entry]]
+        for entry in range(rows.first[state], rows.first[state + 1]):
+            total += rows.chance[entry] * values[rows.target[entry]]
         total /= leaving[state]
         largest = max(largest, abs(total - values[state]))
         values[state] = total

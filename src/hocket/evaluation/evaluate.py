@@ -21,11 +21,14 @@ from hocket.statistics import Interval, mean_interval, mean_share, wilson
 from hocket.study.policies import load_policies
 from hocket.task.catalogue import as_task
 from hocket.task.memory import with_team_machine
-from hocket.task.tables import Tables, compile_task
+from hocket.task.tables import Tables, Words, compile_task
 from hocket.task.task import Task
 
 if TYPE_CHECKING:  # others do without what this needs
     from hocket.adapters.policies import Actor, Model, TeamWorld
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 MOST_EPISODES = 10**7  # whose steps are kept
 MOST_SEED = 2**63  # which kernels do not count any more
@@ -81,7 +84,7 @@ def team_bounds(values: Sequence[float]) -> tuple[float, float]:
     return max(0.0, math.fsum((*values, 1 - len(values)))), min(values)
 
 
-def bound_runs(policy: str, episodes: int, agents: Iterable[str], shares: NDArray[np.float64]) -> Bounds:
+def bound_runs(policy: str, episodes: int, agents: Iterable[str], shares: Floats) -> Bounds:
     """Put runs together: [runs, 1 + N] shares of successes, the team's first and then each agent's own.
 
     All shares are means over runs, and their limits are over runs, which are independent as their episodes are not.
@@ -91,7 +94,7 @@ def bound_runs(policy: str, episodes: int, agents: Iterable[str], shares: NDArra
     return Bounds(policy, episodes, team, dict(zip(agents, alone, strict=False)), lower, upper)
 
 
-def mean_returns(agents: Sequence[str], earned: NDArray[np.float64]) -> Returns:
+def mean_returns(agents: Sequence[str], earned: Floats) -> Returns:
     """Turn what agents earned in episodes into means with their confidence limits: [episodes, N]."""
     low, middle, high = np.percentile(earned.sum(axis=1), (25, 50, 75)).tolist()
     each = {agent: mean_interval(column) for agent, column in zip(agents, earned.T, strict=True)}
@@ -99,12 +102,7 @@ def mean_returns(agents: Sequence[str], earned: NDArray[np.float64]) -> Returns:
 
 
 def evaluate_episodes(
-    agents: Sequence[str],
-    steps: NDArray[np.int64],
-    finish: NDArray[np.int32],
-    most_steps: int,
-    policy: str,
-    earned: NDArray[np.float64] | None = None,
+    agents: Sequence[str], steps: Ints, finish: Words, most_steps: int, policy: str, earned: Floats | None = None
 ) -> Evaluation:
     """Turn episodes into an evaluation: [episodes] steps, -1 for a failure, and [episodes, N] when agents finished.
 
@@ -112,11 +110,10 @@ def evaluate_episodes(
     """
     success, *alone = (wilson(int(done.sum()), len(steps)) for done in (steps >= 0, *(finish >= 0).T))
     counted = np.where(steps >= 0, steps, most_steps)
-    low, middle, high = np.percentile(counted, (25, 50, 75)).tolist()
+    mean, (low, middle, high) = float(counted.mean()), np.percentile(counted, (25, 50, 75)).tolist()
     each, limits = dict(zip(agents, alone, strict=True)), team_bounds([share.value for share in alone])
-    taken = (float(counted.mean()), (low, middle, high), most_steps)
     returns = None if earned is None else mean_returns(agents, earned)
-    return Evaluation(policy, len(steps), success, each, *limits, *taken, returns)
+    return Evaluation(policy, len(steps), success, each, *limits, mean, (low, middle, high), most_steps, returns)
 
 
 def evaluate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from hocket.errors import SettingsError, require_known
 from hocket.evaluation.chains import UNIT, Bounded, reach, solve
-from hocket.evaluation.elimination import Floats
+from hocket.evaluation.elimination import Floats, Report
 from hocket.evaluation.evaluate import team_bounds
 from hocket.evaluation.joint_chain import MOST_WATCHED, NEVER, JointChain, explore, tabulate_moves, tell_events
 from hocket.learn.catalogue import find_learner, learners_with_input
@@ -21,8 +21,6 @@ from hocket.learn.policies import Policy
 from hocket.task.catalogue import as_task
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
-
-Progress = Callable[[str], None]  # is told in words what is being done
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def evaluate_exact(
     *,
     greedy: bool = True,
     events: str | Iterable[str] = (),
-    progress: Progress = lambda _: None,
+    progress: Report = lambda _: None,
 ) -> Exact:
     """Compute V, every V_i and the expected completion time under a policy that goes by cells and machine states.
 
@@ -141,7 +139,7 @@ def check_events(task: Task, events: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def explore_team(
-    task: Task, policy: Policy, greedy: bool, events: Sequence[str], progress: Progress
+    task: Task, policy: Policy, greedy: bool, events: Sequence[str], progress: Report
 ) -> tuple[Tables, JointChain, float]:
     """List the chain of a team, with events that are watched, and how far its chances may be off, as a part of each.
 

@@ -16,8 +16,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from hocket.errors import SettingsError
-from hocket.evaluation.elimination import Ints
-from hocket.evaluation.exact import Progress, check_events, explore_team
+from hocket.evaluation.elimination import Ints, Report
+from hocket.evaluation.exact import check_events, explore_team
 from hocket.evaluation.joint_chain import MOST_WATCHED, JointChain, TeamChain, tell_events, transition_matrix
 from hocket.files import write_many
 from hocket.learn.policies import Policy
@@ -47,7 +47,7 @@ def export_team(
     *,
     greedy: bool = True,
     events: str | Iterable[str] | None = None,
-    progress: Progress = lambda _: None,
+    progress: Report = lambda _: None,
 ) -> Export:
     """Write the Markov chain of a team for model checkers: as .drn for Storm, or as .tra, .lab and .sta for PRISM.
 
@@ -99,10 +99,8 @@ def state_labels(
 
 def state_variables(task: Task, joint: JointChain, team: TeamChain) -> dict[str, Ints]:
     """List where agents are in each state, and in which states of their machines, by number; -1 when all is done."""
-    cell, state = (
-        np.append(part.astype(np.int64), np.full((1, part.shape[1]), -1), axis=0)[team.joint]
-        for part in (joint.cell, joint.state)
-    )
+    nowhere = np.full((1, joint.cell.shape[1]), -1)
+    cell, state = (np.concatenate([part, nowhere], dtype=np.int64)[team.joint] for part in (joint.cell, joint.state))
     row, column = np.where(cell < 0, -1, np.divmod(cell, task.grid.columns))
     columns: dict[str, Ints] = {}
     for agent, name in enumerate(task.agents):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, dia_array
 
 from hocket.errors import SettingsError
-from hocket.evaluation.chains import Chain
-from hocket.evaluation.elimination import Flags, Floats, Ints
+from hocket.evaluation.elimination import Chain, Flags, Floats, Ints, Report
 from hocket.learn.episodes import team_state, team_tables
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import GOLDEN
@@ -102,9 +101,7 @@ class ChainBuffers(NamedTuple):
     most_paid: Floats  # [N]
 
 
-def explore(
-    tables: Tables, moves: JointMoves, report: Callable[[str], None], watched: Sequence[int] = ()
-) -> JointChain:
+def explore(tables: Tables, moves: JointMoves, report: Report, watched: Sequence[int] = ()) -> JointChain:
     """List the joint states that can be reached and their transitions; refuse what is too large, with its size.
 
     Of the events that are watched, by their numbers, transitions tell whether they happen.
@@ -288,10 +285,8 @@ def tell_events(joint: JointChain) -> TeamChain:
     begins, lengths = np.append(chain.first[:-1], 0), np.append(np.diff(chain.first), 0)
     first = np.concatenate([[0], np.cumsum(lengths[of_joint])])
     if first[-1] > MOST_TRANSITIONS:
-        raise SettingsError(
-            f"the chain whose {len(pairs):,} states tell which events have happened has {first[-1]:,} transitions; up "
-            f"to {MOST_TRANSITIONS:,} can be solved, so ask for fewer events"
-        )
+        size = f"whose {len(pairs):,} states tell which events have happened has {first[-1]:,} transitions"
+        raise SettingsError(f"the chain {size}; up to {MOST_TRANSITIONS:,} can be solved, so ask for fewer events")
     row = np.repeat(begins[of_joint] - first[:-1], lengths[of_joint]) + np.arange(first[-1])
     split = Chain(first, number[:-1][row], chain.chance[row])
     return TeamChain(split, of_joint, sets[of_events])

@@ -185,5 +185,5 @@ def checked(name: str, agent: Agent, grid: Grid, numbers: Mapping[str, int]) -> 
             rule = "must give events that the agent knows a chance above 0 and at most 1"
             raise TaskError(f"{rule}, got {event!r}: {chance!r}", key=f"{key}.sync")
     short = MappingProxyType({region: gate.short for region, gate in gates.items()})
-    start, known = starts[0] if len(starts) == 1 else starts, Names(sorted(known, key=numbers.__getitem__))
-    return Agent(start, known, short, tuple(agent.memory), tuple(agent.options), MappingProxyType(dict(agent.sync)))
+    anywhere, known = starts[0] if len(starts) == 1 else starts, Names(sorted(known, key=numbers.__getitem__))
+    return Agent(anywhere, known, short, tuple(agent.memory), tuple(agent.options), MappingProxyType(dict(agent.sync)))

@@ -25,6 +25,8 @@ from hocket.task.files import MOST_AGENTS, WORLD_KEYS, has_world, read_task
 from hocket.task.grid import Grid
 from hocket.task.task import Task
 
+Spot = tuple[int, int]  # row and column
+
 WORLD = re.compile(rf"""^\s*\[?\s*["']?(?:{"|".join(WORLD_KEYS)})\b""", re.MULTILINE)
 
 RENDEZVOUS_ENDS = (  # in the paper: (row, column) of each agent's start and goal
@@ -162,9 +164,7 @@ def rendezvous(agents: int = 2, *, rows: int = 10, columns: int = 10, seed: int 
     return Task(f"rendezvous-{agents}", grid, team, events, Composition(parts), description=about)
 
 
-def _ends(
-    index: int, rows: int, columns: int, meeting: tuple[int, int], seed: int
-) -> tuple[tuple[int, int], tuple[int, int]]:
+def _ends(index: int, rows: int, columns: int, meeting: Spot, seed: int) -> tuple[Spot, Spot]:
     """Find an agent's start and goal: the paper's, or drawn; neither is the meeting place."""
     if (rows, columns) == (10, 10) and index < len(RENDEZVOUS_ENDS):
         return RENDEZVOUS_ENDS[index]
@@ -181,13 +181,10 @@ def office(number: int) -> Task:
         moves = {(str(step), event): str(step + 1) for step, event in enumerate(ways[number])}
         moves |= {(str(step), "plant"): "broken" for step in range(len(moves))}
         machine = RewardMachine(initial="0", transitions=moves, final={str(len(ways[number]))})
-        task = replace(
-            task,
-            agents={"A1": replace(task.agents["A1"], knows=machine.events)},
-            events={event: task.events.get(event, {"A1": Condition(event)}) for event in machine.events},
-            machine=machine,
-            description=f"OfficeWorld: {', '.join(ways[number])}, and no plant.",
-        )
+        agents = {"A1": replace(task.agents["A1"], knows=machine.events)}
+        events = {event: task.events.get(event, {"A1": Condition(event)}) for event in machine.events}
+        about = f"OfficeWorld: {', '.join(ways[number])}, and no plant."
+        task = replace(task, agents=agents, events=events, machine=machine, description=about)
     elif number != 3:
         raise FormatError(f"there are four tasks in the office, got {number}")
     return replace(task, name=f"office-{number}", source=f"office-{number}")

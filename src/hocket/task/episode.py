@@ -230,9 +230,8 @@ class IndividualEpisode:
         self.task = as_task(self.task)
         require_known(self.agent, self.task.agents, "agent", partial(TaskError, key="agents"))
         if not 0 < self.sync_probability <= 1:
-            raise SettingsError(
-                f"sync_probability must lie above 0 and be at most 1, got {shown(self.sync_probability)}"
-            )
+            rule = f"must lie above 0 and be at most 1, got {shown(self.sync_probability)}"
+            raise SettingsError(f"sync_probability {rule}")
         self.time = 0
         self.machine: RewardMachine = self.task.machines[self.agent]
         self.before: int | None = None  # the cell before the last step, if there was one

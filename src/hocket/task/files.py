@@ -100,35 +100,25 @@ def task_from(
     bodies = table.get("bodies", False)
     if not isinstance(bodies, bool | str) and (not isinstance(bodies, list) or not bodies):
         raise FormatError(f"must be true, {SYMMETRIC!r} or a list of regions, got {bodies!r:.60}", where="bodies")
-    return Task(
-        name=as_text(table.get("name", name), "name") + ("" if size is None else f"-{size}"),
-        grid=grid,
-        agents=agents,
-        events={
-            event: _conditions_from(value, everyone, places, f"events.{event}", is_edgy)
-            for event, value in conditions.items()
-        },
-        machine=machine,
-        slip=as_number(table.get("slip", Task.slip), "slip"),
-        description=as_text(table.get("description", ""), "description"),
-        source=source,
-        bodies=_names_from(bodies, "bodies") if isinstance(bodies, list) else bodies,
-    )
+    name, events = as_text(table.get("name", name), "name") + ("" if size is None else f"-{size}"), {}
+    for event, value in conditions.items():
+        events[event] = _conditions_from(value, everyone, places, f"events.{event}", is_edgy)
+    slip, about = as_number(table.get("slip", Task.slip), "slip"), as_text(table.get("description", ""), "description")
+    regions = _names_from(bodies, "bodies") if isinstance(bodies, list) else bodies
+    return Task(name, grid, agents, events, machine, slip, about, source, regions)
 
 
 def _grid_from(table: Document, rows: Mapping[str, Document]) -> tuple[Grid, dict[str, list[int]]]:
-    legend = {
-        letter: _names_from(names, f"legend.{letter}")
-        for letter, names in as_table(table.get("legend", {}), "legend").items()
-    }
+    named = as_table(table.get("legend", {}), "legend")
+    legend = {letter: _names_from(names, f"legend.{letter}") for letter, names in named.items()}
     starts = [row["start"] if isinstance(row["start"], list) else [row["start"]] for row in rows.values()]
-    named = [start for listed in starts for start in listed if isinstance(start, str)]
+    letters = [start for listed in starts for start in listed if isinstance(start, str)]
     text = as_text(table["map"], "map")
-    grid, letters = read_map(text, legend, named, torus=as_flag(table.get("torus", False), "torus"))
+    grid, where = read_map(text, legend, letters, torus=as_flag(table.get("torus", False), "torus"))
     places = dict(grid.places)
     for name, value in as_table(table.get("places", {}), "places").items():
         places[name] = places.get(name, frozenset()) | {*_cells_from(value, grid, f"places.{name}")}
-    return replace(grid, places=places), letters
+    return replace(grid, places=places), where
 
 
 def _names_from(value: object, key: str) -> tuple[str, ...]:
@@ -191,9 +181,7 @@ def _gates_from(table: Document, agents: Mapping[str, Document]) -> dict[str, di
             require_known(agent, agents, "agent", partial(FormatError, where=key))
             row: Document = gate if isinstance(gate, dict) else {"open": as_text(gate, key)}
             check_keys(row, GATE_KEYS, f"{key}.")
-            opens, closes = (
-                _names_from(row[word], f"{key}.{word}") if word in row else () for word in ("open", "close")
-            )
+            opens, closes = (_names_from(row[word], f"{key}.{word}") if word in row else () for word in GATE_KEYS[:2])
             starts_open = row.get("starts_open")
             is_open = None if starts_open is None else as_flag(starts_open, f"{key}.starts_open")
             gates[agent][region] = Gate(opens, closes, is_open)
@@ -212,16 +200,12 @@ def _agents_from(
         key = f"agents.{name}"
         remembered = as_texts(row["memory"], f"{key}.memory") if "memory" in row else memory
         known = as_texts(row["knows"], f"{key}.knows") if "knows" in row else local_events.get(name, ())
-        options = as_texts(row.get("options", []), f"{key}.options")
+        texts = as_texts(row.get("options", []), f"{key}.options")
         chances = as_table(row.get("sync", {}), f"{key}.sync")
-        agents[name] = Agent(
-            start=_start_from(row["start"], grid, letters, f"{key}.start"),
-            knows=known,
-            gates=gates[name],
-            memory=remembered,
-            options=tuple(Option(*parse_option(text, grid.places, remembered)) for text in options),
-            sync={event: as_number(chance, f"{key}.sync.{event}") for event, chance in chances.items()},
-        )
+        start = _start_from(row["start"], grid, letters, f"{key}.start")
+        options = tuple(Option(*parse_option(text, grid.places, remembered)) for text in texts)
+        sync = {event: as_number(chance, f"{key}.sync.{event}") for event, chance in chances.items()}
+        agents[name] = Agent(start, known, gates[name], remembered, options, sync)
     return agents
 
 

@@ -103,9 +103,10 @@ class Simulation:
         """
         tables, states = self.tables, int(self.tables.states[agent])
         event = tables.event[agent, :states]
-        machine = (part[agent, :states] for part in (tables.next_state, tables.reward, tables.is_over))
+        next_state, reward = tables.next_state[agent, :states], tables.reward[agent, :states]
+        chance, is_over = self.chances(np.array([agent]))[0, :states], tables.is_over[agent, :states]
         edge = np.unique(np.append(-1, self._edge[event]), return_inverse=True)[1][1:].reshape(event.shape)
-        rule = _ProposalRule(event >= 0, self.chances(np.array([agent]))[0, :states], *machine, edge)
+        rule = _ProposalRule(event >= 0, chance, next_state, reward, is_over, edge)
         key = (bytes([one_each]), *(part.tobytes() for part in rule))
         if key not in self._made:
             self._made[key] = _tabulate(rule, one_each)

@@ -176,9 +176,8 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
     tables = compile_task(task)
     pairs = int(tables.states.astype(np.int64).sum()) * tables.cells
     if pairs > MOST_PAIRS or tables.event.size > MOST_ENTRIES:
-        return TeamCheck(
-            {}, remark=f"The team was not played: with {pairs:,} pairs of a machine state and a cell, it takes long."
-        )
+        size = f"with {pairs:,} pairs of a machine state and a cell, it takes long"
+        return TeamCheck({}, remark=f"The team was not played: {size}.")
     readiness, fewest, moves = Readiness(tables), None, TeamMoves.true(tables)
     if not tables.has_rewards:
         with suppress(TaskError):
