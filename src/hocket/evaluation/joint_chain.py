@@ -138,9 +138,9 @@ def explore(tables: Tables, moves: JointMoves, report: Report, watched: Sequence
         expanded, states, transitions = buffers.sizes.tolist()
         report(f"{states:,} joint states found, {expanded:,} of them done")
         if expanded < min(states, until):
-            found = f"more than {states:,} states, {expanded:,} of which have {transitions:,} transitions"
+            size = f"more than {states:,} states, {expanded:,} of which have {transitions:,} transitions"
             allowed = f"up to {MOST_STATES:,} states and {MOST_TRANSITIONS:,} transitions can be solved"
-            raise SettingsError(f"the joint chain has {found}; {allowed}, so estimate it instead")
+            raise SettingsError(f"the joint chain has {size}; {allowed}, so estimate it instead")
     target = np.where(buffers.target[:transitions] == GOAL, states, buffers.target[:transitions])
     chain = Chain(buffers.first[: states + 1], target, buffers.chance[:transitions])
     listed = (buffers.cell[:states], buffers.state[:states], buffers.happened[:transitions], buffers.paid[:states])

@@ -165,20 +165,36 @@ def _on_cycles(source: NDArray[np.integer], target: NDArray[np.integer], states:
 
 
 def _try_all(task: Task, team: RewardMachine, kinds: Mapping[str, Kinds]) -> EndlessError | None:
-    """Settle every reachable team state in every joint kind of place, and tell of one that goes round."""
-    shape = tuple(map(len, kinds.values()))
+    """Settle every reachable team state in every joint kind of place, and tell of one that goes round.
+
+    Here an edge may happen again; where it does in a circle of rounds, the step itself tells whether it ends.
+    """
+    shape, states = tuple(map(len, kinds.values())), np.arange(len(team.states))
     everything = np.arange(prod(shape))
     joint = dict(zip(kinds, np.unravel_index(everything, shape), strict=True))  # agent -> [situations]
-    rounds = [_one_round(task, team, kinds, joint, state) for state in range(len(team.states))]
-    following, moving = (np.stack(part) for part in zip(*rounds, strict=True))  # [V, situations] each
-    settled, count = following, 1
-    while count < len(team.states):  # then all that settles has settled
+    settled = np.repeat(states[:, None], len(everything), axis=1)  # the team state after a round: [V, situations]
+    moving, busy = np.zeros(settled.shape, np.bool_), {agent: np.zeros(settled.shape, np.bool_) for agent in kinds}
+    numbers = {event: number for number, event in enumerate(team.events)}
+    for event in task.events:
+        if event in numbers and task.knowers[event]:
+            edges = team.graph.label == numbers[event]
+            rows, target = team.graph.source[edges], states.copy()
+            target[rows] = team.graph.target[edges]
+            happens = np.ones((len(rows), len(everything)), np.bool_)
+            for agent in task.knowers[event]:
+                happens &= kinds[agent].where(event)[joint[agent]] & ~busy[agent][rows]
+            for agent in task.knowers[event]:
+                busy[agent][rows] |= happens
+            settled[rows] = np.where(happens, target[settled[rows]], settled[rows])
+            moving[rows] |= happens
+    count = 1
+    while count < len(states):  # then all that settles has settled
         settled, count = settled[settled, everything], 2 * count
     reachable = team.reach.order
     turning = moving[settled[reachable], everything]  # as if edges could happen any number of times
     for row, situation in np.argwhere(turning)[:MOST_TRIED].tolist():
         trace = team.trace_to(int(reachable[row]))
-        states = {
+        local = {
             agent: machine.run([event for event in trace if event in machine.events], undefined="blocking").states[-1]
             for agent, machine in task.machines.items()
         }
@@ -186,37 +202,10 @@ def _try_all(task: Task, team: RewardMachine, kinds: Mapping[str, Kinds]) -> End
         steps = {agent: each.example(int(joint[agent][situation]), floor) for agent, each in kinds.items()}
         before, cells = ({agent: step[place] for agent, step in steps.items()} for place in (0, 1))
         try:
-            settle(task, cells, states, before)
+            settle(task, cells, local, before)
         except EndlessError as error:
             return error
     return None
-
-
-def _one_round(
-    task: Task, team: RewardMachine, kinds: Mapping[str, Kinds], joint: Mapping[str, Ints], state: int
-) -> tuple[Ints, Bools]:
-    """Find the team state after a round from a state, and whether anything happens in it: [situations] each.
-
-    Here an edge may happen again; where it does in a circle of rounds, the step itself tells whether it ends.
-    """
-    graph, names = team.graph, tuple(team.events)
-    row = slice(graph.first[state], graph.first[state + 1])
-    enabled = {names[label] for label in graph.label[row].tolist()}
-    situations = len(next(iter(joint.values())))
-    after, moving = np.full(situations, state), np.zeros(situations, np.bool_)
-    busy = {agent: np.zeros(situations, np.bool_) for agent in kinds}
-    for event in task.events:
-        if event in enabled and task.knowers[event]:
-            happens = np.ones(situations, np.bool_)
-            for agent in task.knowers[event]:
-                happens &= kinds[agent].where(event)[joint[agent]] & ~busy[agent]
-            for agent in task.knowers[event]:
-                busy[agent] |= happens
-            edges, target = graph.label == names.index(event), np.arange(len(team.states))
-            target[graph.source[edges]] = graph.target[edges]
-            after = np.where(happens, target[after], after)
-            moving |= happens
-    return after, moving
 
 
 def step_notes(task: Task) -> Iterator[str]:

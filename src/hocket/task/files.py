@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
+from itertools import product
 from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -308,12 +309,10 @@ class _Writer:
 
     def repeated(self, text: str, chosen: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, str]]]:
         """Fill a text in for each member of the groups that it names, and say which members these are."""
-        for placeholder, members in self.members.items():
-            if placeholder in text and placeholder not in chosen:
-                for member in members:
-                    yield from self.repeated(text, {**chosen, placeholder: member})
-                return
-        yield self.fill(text, chosen), chosen
+        named = [placeholder for placeholder in self.members if placeholder in text and placeholder not in chosen]
+        for members in product(*(self.members[placeholder] for placeholder in named)):
+            more = {**chosen, **dict(zip(named, members, strict=True))}
+            yield self.fill(text, more), more
 
     def value(self, value: object, where: str, chosen: Mapping[str, str]) -> object:
         """Write out a value; an element of a list is repeated for each member of the groups that it names."""

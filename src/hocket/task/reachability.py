@@ -33,10 +33,8 @@ def find_unreachable(task: Task, tables: Tables) -> tuple[tuple[str, ...], int]:
 
     These are the events that agents can never propose, and the fewest steps in which each agent alone could finish.
     """
-    events, is_shared = tuple(task.events), shared_events(tables)
-    problems: list[str] = []
-    lower_bound = 0
-    explored: dict[tuple[bytes, ...], Exploration] = {}
+    events, is_shared, explored = tuple(task.events), shared_events(tables), dict[tuple[bytes, ...], Exploration]()
+    problems, lower_bound = list[str](), 0
     for index, agent in enumerate(task.agents):
         inputs = _inputs(tables, index, is_shared)
         exploration = explored.get(inputs) or explore(tables, index, is_shared)

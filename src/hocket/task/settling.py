@@ -20,6 +20,8 @@ from typing import NamedTuple
 from hocket.errors import TaskError
 from hocket.task.task import Task
 
+Cells = Mapping[str, int]  # agent -> where it is
+
 
 class Settled(NamedTuple):
     """What happened in a step, round by round, and the states of the agents' machines after it."""
@@ -61,9 +63,7 @@ def one_for_each(events: Iterable[str], knowers: Mapping[str, Collection[str]]) 
     return chosen
 
 
-def settle(
-    task: Task, cells: Mapping[str, int], states: Mapping[str, str], before: Mapping[str, int] | None = None
-) -> Settled:
+def settle(task: Task, cells: Cells, states: Mapping[str, str], before: Cells | None = None) -> Settled:
     """Let events happen after a step, if there was one, until nothing more can; refuse one that goes round for ever."""
     now, rounds, was = dict(states), list[tuple[str, ...]](), before or {}
     spent: set[str] = set()
@@ -111,9 +111,7 @@ class LabellingCheck:
     witness: str | None = None
 
 
-def team_label(
-    task: Task, cells: Mapping[str, int], state: object, before: Mapping[str, int] | None = None
-) -> tuple[str, ...]:
+def team_label(task: Task, cells: Cells, state: object, before: Cells | None = None) -> tuple[str, ...]:
     """List the events that happen after a step: defined in the team machine's state, with all conditions met."""
     return tuple(
         event

@@ -247,7 +247,7 @@ class JointPlayer(Player):
 
         played = play_team(
             tables,
-            JointPolicy(self.space, arrays["action"]),
+            JointPolicy(self.space, arrays["action"]).choose,
             self.moves,
             episodes=numbers,
             max_steps=self.most_steps,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,9 @@ from hocket.task.teamwork.readiness import Counts
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 Values = NDArray[np.float32]  # [N, S, A, U] action values of each agent
+# A team's policy chooses actions by cells, machine states and numbers of [0, 1): [cases, N] each.
+TeamPolicy = Callable[[Ints, Ints, NDArray[np.floating]], NDArray[np.int8]]
 Watch = Callable[[Ints, Ints, NDArray[np.int8], SettledCases], None]
-
-
-class TeamPolicy(Protocol):
-    """Chooses everyone's actions, by where they are and the states of their machines."""
-
-    def choose(self, cell: Ints, state: Ints, drawn: NDArray[np.floating]) -> NDArray[np.int8]:
-        """Choose actions, by numbers of [0, 1): [cases, N] each."""
 
 
 class TeamMoves(NamedTuple):
@@ -111,8 +106,10 @@ def play_team(
     ever are cut short, and counted as if they were not.
     """
     agents, patience = np.arange(len(tables.start)), patience_of(tables) if patience is None else patience
-    policy, counter = GreedyPolicy(team) if isinstance(team, np.ndarray) else team, _Counter(tables)
-    waits = _waits(tables, policy, moves) if watch is None and isinstance(policy, GreedyPolicy) else None
+    counter, waits = _Counter(tables), None
+    if isinstance(team, np.ndarray):
+        policy = GreedyPolicy(team)
+        team, waits = policy.choose, _waits(tables, policy, moves) if watch is None else None
     seeds = np.full((len(episodes), 1), seed, np.uint64)
     key = stream_key(purpose, seeds, agents.astype(np.uint64)[None], np.array(episodes, np.uint64)[:, None])
     cell, state = draw_starts(tables, key), np.tile(tables.initial.astype(np.int64), (len(episodes), 1))
@@ -125,7 +122,7 @@ def play_team(
             break
         places = [np.full((1, 1), step * PER_STEP + place, np.uint64) for place in range(PER_STEP)]
         first, second = (number(key[going], place) for place in places)
-        action = policy.choose(cell[going], state[going], (first >> np.uint64(64 - ACTION_BITS)) * 2.0**-ACTION_BITS)
+        action = team(cell[going], state[going], (first >> np.uint64(64 - ACTION_BITS)) * 2.0**-ACTION_BITS)
         is_stalled = None if waits is None else waits[agents, cell[going], state[going]].all(axis=1)
         at = (moves.world, tables.dynamics[agents, state[going]], cell[going], action)
         drawn = (second >> np.uint64(64 - CHANCE_BITS)).astype(np.int64)

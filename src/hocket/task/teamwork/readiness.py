@@ -6,6 +6,7 @@ it depends on the state of its machine and on the event, and not on where it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -48,7 +49,7 @@ class Readiness:
         alone = np.where(self.tables.event >= 0, 1.0, 0.0)
         return np.where(self.waits, np.where(np.isinf(self.fixed), chance, self.fixed), alone)
 
-    def agree(self, trace: list[tuple[int, int]], likely: float, unlikely: float) -> Chances:
+    def agree(self, trace: Iterable[tuple[int, int]], likely: float, unlikely: float) -> Chances:
         """Believe that teammates will do what a trace of the team machine says: pairs of a team state and an event."""
         tables, agreed = self.tables, np.zeros(self.tables.event.shape, np.bool_)
         for team_state, event in trace:

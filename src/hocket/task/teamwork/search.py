@@ -35,6 +35,9 @@ ENOUGH = 0.99  # success of a team that works
 MOST_REMEMBERED = 2**26  # bytes of plans, and of episodes of teams
 
 
+Trace = tuple[tuple[int, int], ...]  # of the team machine: states and events
+
+
 class PlannedTeam(NamedTuple):
     """Agents with the readiness against which each has planned."""
 
@@ -211,7 +214,7 @@ class RevisedAgreements:
             agreed = self.next_events()
             if self.tables.team_initial not in agreed:
                 return
-            yield readiness.agree([*agreed.items()], LIKELY, UNLIKELY)
+            yield readiness.agree(agreed.items(), LIKELY, UNLIKELY)
             if self.last is None or (self.last.steps >= 0).all():
                 return
             stalled = self.last.state[self.last.steps < 0]  # [failures, N]
@@ -231,7 +234,7 @@ class RevisedAgreements:
         return {state: trace[0][1] for state, trace in traces.items() if trace}
 
 
-def agreements(tables: Tables, most: int) -> list[list[tuple[int, int]]]:
+def agreements(tables: Tables, most: int) -> list[Trace]:
     """List traces (team states and events) that complete the team machine, such that each choice of an event is in one.
 
     Each is a shortest trace with some choice; traces with the most choices that are in no earlier trace come first.
@@ -239,26 +242,24 @@ def agreements(tables: Tables, most: int) -> list[list[tuple[int, int]]]:
     forward = [np.flatnonzero(row >= 0).tolist() for row in tables.team_next]
     to_state = _shortest(tables, forward, backwards=False)
     to_final = _shortest(tables, forward, backwards=True)
-    traces: dict[tuple[tuple[int, int], ...], None] = {}
+    traces: dict[Trace, None] = {}
     for state, events in enumerate(forward):
         for event in events if len(events) > 1 and state in to_state else ():
             target = int(tables.team_next[state, event])
             if target in to_final:
                 traces[(*to_state[state], (state, event), *to_final[target])] = None
-    chosen, left, covered = list[list[tuple[int, int]]](), list(traces), set[tuple[int, int]]()
+    chosen, left, covered = list[Trace](), list(traces), set[tuple[int, int]]()
     while left and len(chosen) < most:
         trace = max(left, key=lambda trace: (len({*trace} - covered) / (1 + len(trace)), -len(trace)))
         if covered.issuperset(trace):
             break
         left.remove(trace)
         covered.update(trace)
-        chosen.append([*trace])
+        chosen.append(trace)
     return chosen
 
 
-def _shortest(
-    tables: Tables, forward: Sequence[Sequence[int]], *, backwards: bool
-) -> dict[int, tuple[tuple[int, int], ...]]:
+def _shortest(tables: Tables, forward: Sequence[Sequence[int]], *, backwards: bool) -> dict[int, Trace]:
     """Find a shortest trace to each state of the team machine; backwards, from each to a final one."""
     links: list[list[tuple[tuple[int, int], int]]] = [[] for _ in forward]
     for state, events in enumerate(forward):
