@@ -226,6 +226,12 @@ def test_a_map_is_resized_at_its_lower_right():
         edit(BUTTONS, "resize", rows=10, columns=9)
 
 
+def test_a_wall_leaves_places_by_coordinates_as_they_were_written():
+    before = start_text("rendezvous-2").replace('"goal 1" = [[9, 7]]', '"goal 1" = [9, 7]')
+    assert '"goal 1" = [9, 7]' in before
+    assert changed(before, edit(before, "paint", brush="wall", cells=[[5, 5]])) == [".....#...."]
+
+
 def test_places_by_coordinates_grow_and_shrink():
     text = start_text("rendezvous-2")
     after = edit(text, "paint", brush="place", place="goal 1", cells=[[5, 5]])

@@ -47,19 +47,12 @@ def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
     if not wait and len(names) > AT_ONCE:
         return data | {"later": True}
     placed = place_cached(machine)
-    data["layout"] = {
-        "size": _rounded(placed.size),
-        "nodes": [_rounded(node) for node in placed.states],
-        "routes": [
-            {
-                "curve": [_rounded(point) for point in placed.edges[edge].curve],
-                "tip": _rounded(placed.edges[edge].tip),
-                "label": _rounded(placed.edges[edge].label),
-            }
-            for edge in edges
-        ],
-    }
-    return data
+    routes = [
+        {"curve": [*map(_rounded, curve)], "tip": _rounded(tip), "label": _rounded(label)}
+        for curve, tip, label in (placed.edges[edge] for edge in edges)
+    ]
+    layout = {"size": _rounded(placed.size), "nodes": [*map(_rounded, placed.states)], "routes": routes}
+    return data | {"layout": layout}
 
 
 def _boxes(machine: RewardMachine, wait: bool) -> Data:

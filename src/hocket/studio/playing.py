@@ -35,8 +35,8 @@ Moves = Sequence[Mapping[str, str]]  # in each step, the actions of those who ar
 class StudioGame:
     """An episode in progress, and what it was asked for."""
 
-    def __init__(self, key: str, task: Task, mates: Mapping[str, str], seed: int, policies: Path | None) -> None:
-        self.key, self.task, self.mates = key, task, mates
+    def __init__(self, task: Task, mates: Mapping[str, str], seed: int, policies: Path | None) -> None:
+        self.task, self.mates = task, mates
         self.is_sound = check_labelling(task).ok and task.decomposition.ok
         self.episode = TeamEpisode(task, seed, strict=self.is_sound)
         self.scene = scene_of(task)
@@ -78,7 +78,7 @@ class StudioGame:
         }
 
 
-_last: list[StudioGame] = []  # the game that was played last; more are not kept
+_last: dict[str, StudioGame] = {}  # the game that was played last, by what was asked for; more are not kept
 
 
 def play(job: Mapping[str, object]) -> Data:
@@ -92,10 +92,10 @@ def play(job: Mapping[str, object]) -> Data:
             raise SettingsError(f"an agent cannot be {kind!r:.40} ({known_names(kind, kinds)})")
     policies = Path(str(job["policies"])) if job.get("policies") else None
     key = json.dumps([job["text"], sorted(mates.items()), seed, str(policies)])
-    game = _last[0] if _last and _last[0].key == key else None
+    game = _last.get(key)
     if game is None or game.moves != list(moves[: len(game.moves)]):
-        game = StudioGame(key, task, mates, seed, policies)
-        _last[:] = [game]
+        _last.clear()
+        game = _last[key] = StudioGame(task, mates, seed, policies)
     for move in moves[len(game.moves) :]:
         if game.outcome is None:
             game.step(move)

@@ -48,14 +48,14 @@ async def end(process: Process) -> None:
         await process.communicate()  # so that its pipes are closed, too
 
 
+@dataclass
 class Worker:
     """A process that does one job after another; it is started when it is needed."""
 
-    def __init__(self, limit: float) -> None:
-        self.limit = limit  # seconds of processor time that a job may take
-        self.starting: asyncio.Task[Process] | None = None
-        self.is_ready = False
-        self.turn = asyncio.Lock()
+    limit: float  # seconds of processor time that a job may take
+    starting: asyncio.Task[Process] | None = None
+    is_ready: bool = False
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def ask(self, job: Mapping[str, object]) -> Data:
         """Have a job done; one that takes too long ends the process, and the next job has a new one."""
@@ -145,13 +145,13 @@ class TrainingProcess:
         return max(folders, key=lambda path: int(path.name), default=None)
 
 
+@dataclass
 class Trainings:
     """All trainings of a studio; only the last one still runs, or could go on."""
 
-    def __init__(self) -> None:
-        self.all: dict[str, TrainingProcess] = {}
-        self.folder: tempfile.TemporaryDirectory[str] | None = None  # of all runs; made when it is needed
-        self.listening: list[asyncio.Task[None]] = []
+    all: dict[str, TrainingProcess] = field(default_factory=dict)
+    folder: tempfile.TemporaryDirectory[str] | None = None  # of all runs; made when it is needed
+    listening: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def start(self, job: Mapping[str, object]) -> str:
         """Start a training in place of the last one, and give it a name that nobody can guess."""

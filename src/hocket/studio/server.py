@@ -65,7 +65,8 @@ class Folder:
         except (OSError, ValueError, RuntimeError):  # no name that a file can have, or links that go round
             path = self.root
         if self.root not in path.parents or path.suffix.lower() not in suffixes:
-            kinds = f"{', '.join([*suffixes][:-1])} or {[*suffixes][-1]}" if len(suffixes) > 1 else SUFFIX
+            *others, last = suffixes
+            kinds = f"{', '.join(others)} or {last}" if others else last
             raise FormatError(f"a file must be {kinds} and lie in the folder of the studio or below, got {name!r:.80}")
         return path
 
@@ -163,16 +164,10 @@ class Studio:
         plain = (self.prove, self.hello, self.files, self.open, self.mark, self.save, self.start)
         others = (*plain, self.play, self.train, self.steer)
         answers = {job: partial(self.do, job) for job in PAGE_JOBS} | {answer.__name__: answer for answer in others}
-        routes = [
-            Route("/", self.page),
-            Route("/{asset}", _asset),
-            Route("/report/{training}/{number}", self.report),
-            Route("/api/follow", self.follow, methods=["POST"]),
-            *(
-                Route(f"/api/{name}", _endpoint(answer, name in PAGE_JOBS), methods=["POST"])
-                for name, answer in answers.items()
-            ),
-        ]
+        posts = {name: _endpoint(answer, name in PAGE_JOBS) for name, answer in answers.items()}
+        posts["follow"] = self.follow
+        routes = [Route("/", self.page), Route("/{asset}", _asset), Route("/report/{training}/{number}", self.report)]
+        routes += [Route(f"/api/{name}", respond, methods=["POST"]) for name, respond in posts.items()]
         return AccessGuard(Starlette(routes=routes, lifespan=self.lifespan), self.port, self.session)
 
     @asynccontextmanager

@@ -96,9 +96,9 @@ def how_written(document: Document) -> Data:
     """Tell how the machine and the agents are written, which decides what can be changed by hand."""
     table = document["machine"] if isinstance(document.get("machine"), dict) else document
     assert isinstance(table, dict)
-    sentence = next((key for key in LANGUAGES if key in table), None)
-    said = table[sentence] if sentence is not None else ""
-    kind = sentence or next((key for key in ("parts", "file", "calls", *PARTS) if key in table), "transitions")
+    kinds = (*LANGUAGES, "parts", "file", "calls", *PARTS)
+    kind = next((kind for kind in kinds if kind in table), "transitions")
+    said = table[kind] if kind in LANGUAGES else ""
     return {
         "machine": kind,
         "sentence": "; ".join(said) if isinstance(said, list) else str(said),

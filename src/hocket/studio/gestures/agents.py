@@ -113,11 +113,9 @@ def agent(draft: Draft, agent: NewName) -> None:
     rows = draft.table("agents")
     if agent in rows:
         raise FormatError(f"there is an agent {agent!r} already")
-    lines = str(draft["map"]).strip("\n").split("\n")
-    start = next(
-        ([row, line.index(letter)] for row, line in enumerate(lines) for letter in line if letter != WALL), [0, 0]
-    )
-    put(rows, agent, inline({"start": start, "knows": []}))
+    lines = MapText.of(draft).rows
+    floor = ([row, column] for row, line in enumerate(lines) for column, letter in enumerate(line) if letter != WALL)
+    put(rows, agent, inline({"start": next(floor, [0, 0]), "knows": []}))
 
 
 def _rows_with(draft: Draft, agent: str) -> Row:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence
+from collections.abc import Iterator, Mapping, MutableMapping
 from string import ascii_letters, digits
 from typing import Any, NamedTuple
 
@@ -101,8 +101,7 @@ def paint(draft: Draft, brush: str, cells: object, place: str = "") -> None:
     elif brush in ("wall", "floor"):
         for cell in painted:
             board.clear(cell, WALL if brush == "wall" else FLOOR)
-            for place in draft.get("places", {}):  # by coordinates, each of which keeps its last cell
-                coordinates = _as_list(draft, place)
+            for coordinates in draft.get("places", {}).values():  # each place keeps its last cell
                 if list(cell) in coordinates and len(coordinates) > 1:
                     del coordinates[coordinates.index(list(cell))]
     else:
@@ -113,29 +112,21 @@ def paint(draft: Draft, brush: str, cells: object, place: str = "") -> None:
 def _paint_place(board: MapText, place: str, cells: list[Cell]) -> None:
     draft = board.draft
     letter = next((letter for letter in draft.get("legend", {}) if board.names(letter) == [place]), None)
-    listed = draft.get("places", {}).get(place)
-    if letter is None and listed is not None:
-        coordinates = _as_list(draft, place)
+    places = draft.get("places", {})
+    if letter is None and place in places:
+        if places[place] and not isinstance(places[place][0], list):
+            places[place] = [[*places[place]]]  # a cell becomes a list of cells
         for row, column in cells:
             if board.rows[row][column] == WALL:
                 board.rows[row][column] = FLOOR
-            if [row, column] not in coordinates:
-                coordinates.append([row, column])
+            if [row, column] not in places[place]:
+                places[place].append([row, column])
         return
     if letter is None:
         letter = board.new_letter(place)
         put(draft.table("legend"), letter, place)
     for cell in cells:
         board.clear(cell, letter)
-
-
-def _as_list(draft: Draft, place: str) -> MutableSequence[object]:
-    """Find the coordinates of a place as a list of pairs."""
-    places = draft.table("places")
-    if places[place] and not isinstance(places[place][0], list):
-        places[place] = [[*places[place]]]
-    cells: MutableSequence[object] = places[place]
-    return cells
 
 
 def start(draft: Draft, agent: str, cells: object) -> None:
