@@ -208,10 +208,7 @@ def _map(task: Task, scene: Scene) -> Data:
 
 def judge(subject: Task | Design) -> Data:
     """Tell all that is checked beside the algebra: what is played and searched, warnings and notes."""
-    if isinstance(subject, Design):
-        verdict = check_machine(subject.machine, _decomposed(subject).knows, subject.control)
-    else:
-        verdict = _check(subject)
+    verdict = _check(subject)
     assert verdict.decomposition is not None
     example = verdict.decomposition.counterexample
     story = () if example is None else example.sentences
@@ -235,12 +232,14 @@ def _is_tolerant(document: object) -> bool:
     return not isinstance(document, dict) or bool(document.get("tolerant", True))
 
 
-def _check(task: Task) -> Verdict:
-    """Check a task; where gates cannot be checked, as no state tells which are open, that is a problem."""
+def _check(subject: Task | Design) -> Verdict:
+    """Check a machine, or a task; where no state tells which gates are open, so that they cannot be checked, say so."""
+    if isinstance(subject, Design):
+        return check_machine(subject.machine, _decomposed(subject).knows, subject.control)
     try:
-        verdict = check_task(task)
+        verdict = check_task(subject)
     except HocketError as error:
-        verdict = check_machine(task.machine, task.knows, task.controllers)
+        verdict = check_machine(subject.machine, subject.knows, subject.controllers)
         return verdict.with_part(Part("gates", ok=False, problems=(printable(str(error), 1_000),)))
     with suppress(HocketError):  # a team that is too large for it
         return with_delays(verdict, is_required=False, effort=EFFORT_FOR_A_HINT)
@@ -291,7 +290,6 @@ def cheapest_repairs(subject: Task | Design) -> Data:
             for fix in fixes
             if fix
         ],
-        "said": "",
     }
 
 

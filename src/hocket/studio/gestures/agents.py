@@ -186,7 +186,6 @@ def rename_event(draft: Draft, event: str, name: NewName) -> None:
     """Call an event something else wherever it stands."""
     if event == name:
         return
-    draft.require_written()
     _check(event, name, [event, *(other for _, _, row in draft.rows() for other in row)], "event")
     _rename(draft, "event", event, name)
     _end_options(draft, f" after {event}", f" after {name}")
@@ -194,7 +193,6 @@ def rename_event(draft: Draft, event: str, name: NewName) -> None:
 
 def remove_event(draft: Draft, event: str) -> None:
     """Take an event out of the text wherever it stands; a gate that nothing else opens or closes goes with it."""
-    draft.require_written()
     for table, state, _ in [*draft.rows()]:
         take(table["transitions"], state, event)
     _drop(draft, "event", event)

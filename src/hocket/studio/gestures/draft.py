@@ -117,14 +117,10 @@ class Draft(MutableMapping[str, Any]):
         rows: Row = machine["transitions"]
         return rows
 
-    def require_written(self) -> None:
-        """Require that all transitions stand in the text, or say why they cannot be changed here."""
-        for part in self.parts():
-            self.machine(part)
-
     def rows(self) -> Iterator[tuple[Row, str, Row]]:
-        """List all transitions that the text has: a machine's table, a state, and its row."""
-        for table in self.parts().values():
+        """List all transitions, or say why they cannot be changed here: a machine's table, a state, and its row."""
+        for part in self.parts():
+            table = self.machine(part)
             for state, row in table.get("transitions", {}).items():
                 yield table, state, row
 
