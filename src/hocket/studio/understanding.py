@@ -233,7 +233,7 @@ def _is_tolerant(document: object) -> bool:
 
 
 def _check(subject: Task | Design) -> Verdict:
-    """Check a machine, or a task; where no state tells which gates are open, so that they cannot be checked, say so."""
+    """Check a machine, or a task, where gates are a problem if they cannot be checked, as no state tells them open."""
     if isinstance(subject, Design):
         return check_machine(subject.machine, _decomposed(subject).knows, subject.control)
     try:
