@@ -152,9 +152,17 @@ class _Search:
         return Cheapest(self.best, self.best_price)
 
     def examine(self, waiting: list[_Node], node: _Node) -> None:
-        """Bound what a node can promise, look for a good set in it, and let it wait if it may hold a better one."""
+        """Raise the bound of a node until what it makes free passes, look for a good set in it, and let it wait if it
+        may hold a better one."""
         ascent = _Ascent(self.prices, node.inside, node.outside)
-        if not self.climb(ascent):
+        known = sorted(self.clauses, key=lambda clause: (clause & ~ascent.outside).bit_count())
+        self.effort.left -= NODE + len(self.prices) + CLAUSE * len(known)
+        if not all(ascent.take(clause) for clause in known):
+            return
+        while ascent.bound < self.best_price and not self.effort.is_spent and not self.passes(ascent.free):
+            if not ascent.take(self.refute(ascent.free, ascent)):
+                return
+        if ascent.bound >= self.best_price:
             return
         chosen = self.complete(ascent)
         room = self.best_price - ascent.bound
@@ -162,18 +170,6 @@ class _Search:
             too_dear = as_set(element for element, left in ascent.left.items() if left >= room) & ~node.inside
             bound, element = max(node.bound, ascent.bound), self.choose(ascent, chosen)
             heappush(waiting, _Node(bound, node.depth, node.inside, node.outside | too_dear, element))
-
-    def climb(self, ascent: _Ascent) -> bool:
-        """Raise the bound until what it has made free passes; say whether the node may hold a better set."""
-        known = sorted(self.clauses, key=lambda clause: (clause & ~ascent.outside).bit_count())
-        self.effort.left -= NODE + len(self.prices) + CLAUSE * len(known)
-        for clause in known:
-            if not ascent.take(clause):
-                return False
-        while ascent.bound < self.best_price and not self.effort.is_spent and not self.passes(ascent.free):
-            if not ascent.take(self.refute(ascent.free, ascent)):
-                return False
-        return ascent.bound < self.best_price
 
     def complete(self, ascent: _Ascent) -> int:
         """Hit all clauses cheaply, and what else turns up."""
