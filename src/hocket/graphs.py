@@ -79,37 +79,33 @@ def breadth_first(graph: Graph, root: int) -> Reach:
         return _breadth_first_by_edge(graph, root)
     first, target = graph.first, graph.target
     via = np.full(graph.nodes, -1, np.int32)
-    seen = flags_at(root, graph.nodes)
-    levels = [np.array([root], np.int32)]
-    reached = 1
+    via[root] = 0  # any edge, so that it is not reached again
+    levels, reached = [np.array([root], np.int32)], 1
     while True:
         if len(levels) > 64 and reached < NARROW * len(levels):
             return _breadth_first_by_edge(graph, root)
         edges = ranges(first[levels[-1]], first[levels[-1] + 1])
-        edges = edges[~seen[target[edges]]]
+        edges = edges[via[target[edges]] < 0]
         if len(edges) == 0:
+            via[root] = -1
             return Reach(np.concatenate(levels), via)
         ends = target[edges]
         via[ends[::-1]] = edges[::-1]  # the last assignment wins, so the first edge does
-        frontier = ends[via[ends] == edges]
-        seen[frontier] = True
-        levels.append(frontier)
-        reached += len(frontier)
+        levels.append(ends[via[ends] == edges])
+        reached += len(levels[-1])
 
 
 def _breadth_first_by_edge(graph: Graph, root: int) -> Reach:
     first, target = graph.first.tolist(), graph.target.tolist()
     via = [-1] * graph.nodes
-    seen = [False] * graph.nodes
-    seen[root] = True
+    via[root] = 0  # any edge, so that it is not reached again
     order = [root]
     for node in order:  # grows during the loop: the queue is the result
         for edge in range(first[node], first[node + 1]):
-            end = target[edge]
-            if not seen[end]:
-                seen[end] = True
+            if via[end := target[edge]] < 0:
                 via[end] = edge
                 order.append(end)
+    via[root] = -1
     return Reach(np.array(order, np.int32), np.array(via, np.int32))
 
 
