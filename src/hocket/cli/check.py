@@ -273,12 +273,13 @@ def find_repair(
     from hocket.machine.assignment import EFFORT, repair
     from hocket.task.repair import repair_task
 
+    most = EFFORT if effort is None else effort
     if isinstance(subject, Task):
-        repaired = repair_task(subject, costs, forbidden, effort or EFFORT)
+        repaired = repair_task(subject, costs, forbidden, most)
         return repaired.added, repaired.stall
     is_in_parts = isinstance(subject.machine, Composition) and subject.machine.is_independent
     team = subject.machine if is_in_parts else subject.enumerated()
-    return repair(team, subject.knows, subject.control, costs, forbidden, effort or EFFORT), ""
+    return repair(team, subject.knows, subject.control, costs, forbidden, most), ""
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:
