@@ -31,7 +31,6 @@ class Host:
         self.transport = kind(settings, agent, lambda *letter: self._emit(self.participant.receive(*letter)))
         self.conditions = cache(self._conditions)  # that hold in a cell of a grid task, as bits
         self.changed: Callable[[], None] = lambda: None  # called when an event has happened
-        self.ticking: asyncio.Task[None] | None = None
         self.error: FormatError | None = None  # of the log: from then on nothing is done and nothing said
 
     async def start(self) -> None:
@@ -48,10 +47,9 @@ class Host:
 
     async def stop(self) -> None:
         """Note that it ends here, and hang up."""
-        if self.ticking is not None:
-            self.ticking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self.ticking
+        self.ticking.cancel()
+        with suppress(asyncio.CancelledError):
+            await self.ticking
         await self.transport.close()
         if self.error is None:
             self.log.append([("stop",)])

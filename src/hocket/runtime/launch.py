@@ -13,7 +13,7 @@ import secrets
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -116,22 +116,21 @@ def load_actions(folder: str | Path, task: Task) -> dict[str, Actions]:
 class Supervisor:
     """The processes of a run that are on this machine."""
 
-    def __init__(self, settings: RunSettings, folder: Path, names: Iterable[str], watch: Watch) -> None:
+    def __init__(self, settings: RunSettings, folder: Path, names: Collection[str], watch: Watch) -> None:
         self.settings, self.folder, self.watch = settings, folder, watch
-        self.names = tuple(names)
-        self.agents = [name for name in self.names if name != WORLD]
-        self.status: dict[str, Status] = {name: {} for name in self.names}
+        self.status: dict[str, Status] = {name: {} for name in names}
+        self.agents = [name for name in names if name != WORLD]
         self.processes: dict[str, Process] = {}
-        self.restarts = dict.fromkeys(self.names, 0)
+        self.restarts = dict.fromkeys(names, 0)
         self.error: str | None = None
         self.ending = False
         self.heard = time.monotonic()
-        self.linger = 0.0 if WORLD in self.names else LINGER
+        self.linger = 0.0 if WORLD in names else LINGER
         self.since: float | None = None  # when all were found to be finished
 
     async def run(self, stop: Callable[[], bool]) -> None:
         """Keep the processes alive until all agents have finished, may not step any more, or `stop` says so."""
-        keepers = [asyncio.create_task(self._keep(name)) for name in self.names]
+        keepers = [asyncio.create_task(self._keep(name)) for name in self.status]
         try:
             while not (stop() or self.error or self._is_over()):
                 await asyncio.sleep(PAUSE)
@@ -144,7 +143,7 @@ class Supervisor:
                 if not (await asyncio.wait(keepers, timeout=GRACE))[1]:
                     break
             await asyncio.gather(*keepers, return_exceptions=True)
-            for name in self.names:
+            for name in self.status:
                 (self.folder / f"{name}.pid").unlink(missing_ok=True)
         if self.error:
             raise HocketError(self.error)

@@ -183,7 +183,6 @@ class Transport:
         self.incoming: set[asyncio.StreamWriter] = set()
         self.refused: dict[str, str] = {}  # agent -> why it does not listen
         self.bytes_sent = 0
-        self.server: asyncio.Server | None = None
 
     async def start(self) -> None:
         """Listen."""
@@ -249,8 +248,7 @@ class Transport:
         """Hang up."""
         for task in self.connecting.values():
             task.cancel()
-        if self.server is not None:
-            self.server.close()
+        self.server.close()
         for writer in [*self.writers.values(), *self.incoming]:
             with suppress(OSError, RuntimeError):
                 writer.close()
