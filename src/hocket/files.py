@@ -73,10 +73,8 @@ def read_exactly(path: Path, limit: int) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise FormatError(
-            f"must be UTF-8 text, got byte 0x{data[error.start]:02x}", path=path, where=f"line {line}"
-        ) from None
+        line, byte = data.count(b"\n", 0, error.start) + 1, data[error.start]
+        raise FormatError(f"must be UTF-8 text, got byte 0x{byte:02x}", path=path, where=f"line {line}") from None
 
 
 def write_whole(path: Path, data: Content) -> None:

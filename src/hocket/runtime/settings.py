@@ -70,11 +70,9 @@ class RunSettings:
 
     @cached_property
     def plan(self) -> Plan:
-        edges = {
-            agent: [event for event in events if self.task.events[event][agent].is_edge]
-            for agent, events in self.task.controlled.items()
-        }
-        return Plan.of(self.task.decomposition, self.deciders, edges)
+        task = self.task
+        edges = {agent: [e for e in known if task.events[e][agent].is_edge] for agent, known in task.controlled.items()}
+        return Plan.of(task.decomposition, self.deciders, edges)
 
     def walks(self) -> dict[str, Walk]:
         """Put each agent where it starts."""
