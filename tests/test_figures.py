@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 from unittest import mock
@@ -126,11 +127,15 @@ def make(function, *arguments, **options) -> Figure:
 # Files.
 
 KINDS = {
-    "curves": lambda section, task: lambda path: curves.draw_curves(section, path),
-    "learning times": lambda section, task: lambda path: curves.draw_learning_times(section, path),
+    "curves": lambda section, task: lambda path: canvas.write_figure(path, partial(curves.curves_figure, section)),
+    "learning times": lambda section, task: (
+        lambda path: canvas.write_figure(path, partial(curves.learning_times_figure, section))
+    ),
     "policy": lambda section, task: lambda path: maps.draw_policy(task, wavy(task), path, agent="A1"),
     "visits": lambda section, task: (
-        lambda path: maps.draw_visits(section_of(record("dqprm", 0, curve(0), task), task=task), path)
+        lambda path: canvas.write_figure(
+            path, partial(maps.visits_figure, section_of(record("dqprm", 0, curve(0), task), task=task))
+        )
     ),
 }
 
@@ -165,7 +170,7 @@ def test_another_suffix_is_refused_by_naming_those_there_are(tmp_path, ordinary,
 
 def test_a_folder_that_is_not_there_is_a_sentence(tmp_path, ordinary):
     with pytest.raises(hk.errors.FormatError, match="cannot be written"):
-        curves.draw_curves(ordinary, tmp_path / "nowhere" / "figure.svg")
+        canvas.write_figure(tmp_path / "nowhere" / "figure.svg", partial(curves.curves_figure, ordinary))
 
 
 def keep_study(folder: Path, *tasks: hk.Task, learners: Sequence[str], kinds: Sequence[str] = records.KINDS) -> Path:
@@ -212,8 +217,7 @@ def test_another_process_with_other_settings_writes_the_same_bytes(tmp_path):
 @pytest.fixture
 def unseen(monkeypatch):
     """Write files with nothing in them, where only their names matter."""
-    for module in (curves, maps):
-        monkeypatch.setattr(module, "write_figure", lambda path, make: path.touch())
+    monkeypatch.setattr(figures, "write_figure", lambda path, make: path.touch())
 
 
 @pytest.mark.usefixtures("unseen")
@@ -406,7 +410,7 @@ def test_the_legend_names_all_groups_and_the_reference(sweep):
 def test_a_kind_without_tests_and_one_that_does_not_exist_are_refused(ordinary):
     own = record("dqprm", 0, curve(0))
     section = section_of(replace(own, tests={"softmax": own.tests["softmax"]}))
-    assert not curves.has_tests(section, "greedy")
+    assert not curves.groups_with_tests(section, "greedy")
     for figure in (curves.curves_figure, curves.learning_times_figure):
         with pytest.raises(hk.HocketError, match="there must be tests of greedy policies to draw, got none"):
             make(figure, section, policy="greedy")

@@ -14,7 +14,8 @@ from hocket.learn.catalogue import LEARNERS
 from hocket.learn.optimal_team.block import find_space, solve_jointly
 from hocket.learn.optimal_team.reference import JointPlanner
 from hocket.learn.testing import recording
-from hocket.report.figures.curves import draw_curves
+from hocket.report.figures.canvas import write_figure
+from hocket.report.figures.curves import curves_figure
 from hocket.report.performance import RunTests, final_of
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import compile_task
@@ -326,7 +327,8 @@ def test_pages_and_figures_of_a_task_with_rewards_speak_of_returns(patrolled, tm
     assert "mean return" in page and "earns more" in page and '"is_return":true' in page
     assert '"is_continuing":true' in page and "Lower plot" not in page
     assert "sweep: 2 of 2 runs learnt; return" in page and "Bounds of Theorem 3" not in page
-    draw_curves(hk.summarize(patrolled).sections[0], tmp_path / "curves.svg", policy="greedy")
+    section = hk.summarize(patrolled).sections[0]
+    write_figure(tmp_path / "curves.svg", lambda: curves_figure(section, policy="greedy"))
     assert "return" in (tmp_path / "curves.svg").read_text()
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
@@ -220,7 +221,8 @@ class Paper(TrackedOptions):
 def write_pages(summary: Summary, folder: Path, *, as_in_the_paper: bool = False) -> list[Path]:
     """Write the report, a figure of learning curves for each task, and maybe one in the style of the paper."""
     from hocket.files import make_folder
-    from hocket.report.figures.curves import draw_as_in_the_paper, draw_curves, has_tests  # loads matplotlib
+    from hocket.report.figures.canvas import write_figure  # loads matplotlib
+    from hocket.report.figures.curves import curves_figure, figure_as_in_the_paper, groups_with_tests
     from hocket.report.page import write_report
     from hocket.study.records import slug
 
@@ -228,10 +230,10 @@ def write_pages(summary: Summary, folder: Path, *, as_in_the_paper: bool = False
     figures = make_folder(folder / "figures")
     for section in summary.sections:
         written.append(figures / f"{slug(section.title)}.svg")
-        draw_curves(section, written[-1])
-    if as_in_the_paper and any(map(has_tests, summary.sections)):
+        write_figure(written[-1], partial(curves_figure, section))
+    if as_in_the_paper and any(map(groups_with_tests, summary.sections)):
         written.append(figures / "as-in-the-paper.svg")
-        draw_as_in_the_paper(summary, written[-1])
+        write_figure(written[-1], partial(figure_as_in_the_paper, summary))
     return written
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from hocket.draw.graphviz import machine_svg
@@ -69,8 +70,8 @@ def _figure_svg(value: Section | WorldModel) -> str:
     from hocket.report.figures import canvas, curves, maps  # which load matplotlib
 
     if isinstance(value, Section):
-        return canvas.render(lambda: curves.curves_figure(value)).decode()
-    return canvas.render(lambda: maps.world_figure(value)).decode()
+        return canvas.render(partial(curves.curves_figure, value)).decode()
+    return canvas.render(partial(maps.world_figure, value)).decode()
 
 
 def _section(section: Section) -> str:

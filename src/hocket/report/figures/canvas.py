@@ -34,45 +34,24 @@ INK, NOTE, FAINT, WHITE = "#222222", "#555555", "#dddddd", "#ffffff"
 MISSING = "\ufffd"  # stands for a letter that the font does not have
 LONGEST_NAME = 160  # characters of a name that are drawn
 
+TICKS = {"color": NOTE, "labelcolor": INK, "labelsize": SMALL + 0.5, "major.width": 0.6, "minor.width": 0.4}
 LOOK: dict[Any, Any] = {  # names and values of matplotlib's
-    "font.family": [FONT],
-    "font.size": TEXT,
-    "axes.titlesize": SMALL,
-    "axes.labelsize": TEXT,
-    "axes.edgecolor": NOTE,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.unicode_minus": True,
-    "text.color": INK,
+    "font.family": [FONT], "font.size": TEXT, "text.color": INK,
+    "axes.titlesize": SMALL, "axes.labelsize": TEXT, "axes.edgecolor": NOTE, "axes.labelcolor": INK,
+    "axes.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False, "axes.unicode_minus": True,
+    **{f"{axis}tick.{name}": value for axis in "xy" for name, value in TICKS.items()},
+    "legend.fontsize": TEXT, "legend.frameon": False, "hatch.linewidth": 0.5,
     "text.parse_math": False,  # a name with a dollar in it is a name
-    "xtick.color": NOTE,
-    "ytick.color": NOTE,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.labelsize": SMALL + 0.5,
-    "ytick.labelsize": SMALL + 0.5,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.minor.width": 0.4,
-    "ytick.minor.width": 0.4,
-    "legend.fontsize": TEXT,
-    "legend.frameon": False,
-    "hatch.linewidth": 0.5,
     "svg.fonttype": "path",  # looks the same where the font is not installed
     "svg.hashsalt": "hocket",  # without one, names inside an SVG are random
     "pdf.fonttype": 42,
-}
-METADATA: dict[str, dict[str, str | None]] = {
-    ".svg": {"Date": None},
-    ".png": {"Software": None},
-    ".pdf": {"CreationDate": None},
-}
+}  # fmt: skip
+UNTOLD = {".svg": "Date", ".png": "Software", ".pdf": "CreationDate"}  # in files, which repeat byte for byte
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("solid", (0, (4, 1.5)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
 
+Make = Callable[[], Figure]
 _one_at_a_time = threading.RLock()  # matplotlib's settings are global
 
 
@@ -91,16 +70,16 @@ def look() -> Iterator[None]:
         yield
 
 
-def write_figure(path: str | Path, make: Callable[[], Figure]) -> None:
+def write_figure(path: str | Path, make: Make) -> None:
     """Make a figure and write it into a file whose suffix says the format; the same figure gives the same bytes."""
     write_whole(Path(path), render(make, require_format(path)))
 
 
-def render(make: Callable[[], Figure], form: str = ".svg") -> bytes:
+def render(make: Make, form: str = ".svg") -> bytes:
     """Make a figure and return what such a file contains."""
     buffer = io.BytesIO()
     with look():
-        make().savefig(buffer, format=form[1:], dpi=SHARPNESS, metadata=METADATA[form])
+        make().savefig(buffer, format=form[1:], dpi=SHARPNESS, metadata={UNTOLD[form]: None})
     return buffer.getvalue()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -34,7 +33,6 @@ from hocket.report.figures.canvas import (
     shorten,
     strokes,
     wrap,
-    write_figure,
 )
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, Curve
 from hocket.report.summary import RunGroup, Section, Summary, needs_log_x, spans
@@ -55,26 +53,14 @@ WIDEST = COLUMN * POINTS * 0.45  # points of a name beside a bar
 ROOM = 0.3  # of the longest bar, that is left for its number
 
 
-def draw_curves(
-    section: Section, path: str | Path, *, policy: str = KINDS[0], log_x: bool | None = None, log_y: bool = True
-) -> None:
+def curves_figure(section: Section, *, policy: str = KINDS[0], log_x: bool | None = None, log_y: bool = True) -> Figure:
     """Draw the median test steps over training with the quartiles as bands, and below the share of tests that succeed.
 
-    A reference is a line across; what is published is a dotted line, with a diamond where it was reached. The file's
-    suffix says its format: .svg, .png or .pdf. Without `log_x`, training steps are on a logarithmic axis where one
-    learner takes more than ten times as long as another to learn.
+    A reference is a line across; what is published is a dotted line, with a diamond where it was reached. Without
+    `log_x`, training steps are on a logarithmic axis where one learner takes more than ten times as long as another to
+    learn.
     """
-    write_figure(path, lambda: curves_figure(section, policy=policy, log_x=log_x, log_y=log_y))
-
-
-def draw_learning_times(what: Section | Summary, path: str | Path, *, policy: str = KINDS[0]) -> None:
-    """Draw for each group after how many training steps its runs have learnt; of a summary, all."""
-    write_figure(path, lambda: learning_times_figure(what, policy=policy))
-
-
-def curves_figure(section: Section, *, policy: str = KINDS[0], log_x: bool | None = None, log_y: bool = True) -> Figure:
-    """Make the figure of a section's curves."""
-    groups = _tested(section, policy)
+    groups = groups_with_tests(section, policy)
     if not groups:
         raise _nothing(section.title, policy)
     looks = strokes(groups)
@@ -124,22 +110,16 @@ def _titled(title: str, heading: str, height: float) -> Figure:
     below = len(names) * LINE * TITLE
     above = below + len(lines) * LINE * SMALL
     height += above - LINE * (TITLE + SMALL)
-    figure = Figure(figsize=(COLUMN, height / POINTS), layout="constrained")
-    engine = figure.get_layout_engine()
-    assert isinstance(engine, ConstrainedLayoutEngine)
-    engine.set(rect=(0, 0, 1 - EDGE / COLUMN / POINTS, 1 - (above + EDGE) / height))
     left, top = EDGE / COLUMN / POINTS, 1 - EDGE / height
+    layout = ConstrainedLayoutEngine(rect=(0, 0, 1 - left, 1 - (above + EDGE) / height))
+    figure = Figure(figsize=(COLUMN, height / POINTS), layout=layout)
     figure.text(left, top, "\n".join(names), size=TITLE, va="top")
     figure.text(left, top - below / height, "\n".join(lines), size=SMALL, va="top", color=NOTE)
     return figure
 
 
-def has_tests(section: Section, policy: str = KINDS[0]) -> bool:
-    """Say whether there is anything to draw of a kind of policy."""
-    return bool(_tested(section, policy))
-
-
-def _tested(section: Section, policy: str) -> list[RunGroup]:
+def groups_with_tests(section: Section, policy: str = KINDS[0]) -> list[RunGroup]:
+    """List the groups of which there is anything to draw of a kind of policy."""
     require_known(policy, KINDS, "policy")
     return [group for group in section.groups if policy in group.curves and len(group.curves[policy].step)]
 
@@ -249,15 +229,14 @@ def _logarithmic(axes: Axes, name: str, least: float, most: float) -> None:
 
 
 def learning_times_figure(what: Section | Summary, *, policy: str = KINDS[0]) -> Figure:
-    """Make the figure of how long learners take."""
-    candidates = what.sections if isinstance(what, Summary) else (what,)
-    sections = [section for section in candidates if has_tests(section, policy)]
-    if not sections:
+    """Draw for each group after how many training steps its runs have learnt; of a summary, all."""
+    sections = what.sections if isinstance(what, Summary) else (what,)
+    parts = [(section, groups) for section in sections if (groups := groups_with_tests(section, policy))]
+    if not parts:
         raise _nothing(what.title, policy)
-    parts = [_tested(section, policy) for section in sections]
-    names = [[wrap(literal(group.label), TEXT, WIDEST) for group in groups] for groups in parts]
+    names = [[wrap(literal(group.label), TEXT, WIDEST) for group in groups] for _, groups in parts]
     heights = [sum(max(BAR, len(name) * LINE * TEXT) for name in labels) for labels in names]
-    every = [group for groups in parts for group in groups]
+    every = [group for _, groups in parts for group in groups]
     heading = (
         f"{policy} policies, median of {count_runs(every)}: the training step from which at least {ENOUGH:.0%} of "
         f"tests succeed, within {NEAR:.0%} of the final length"
@@ -265,11 +244,18 @@ def learning_times_figure(what: Section | Summary, *, policy: str = KINDS[0]) ->
     figure = _titled(what.title, heading, sum(heights) + BETWEEN * len(parts) + AROUND)
     panels = figure.subplots(len(parts), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     room = WIDTH - max(measure(line, TEXT) for labels in names for name in labels for line in name) - BAR
-    for axes, section, groups, labels in zip(panels, sections, parts, names, strict=True):
+    for axes, (section, groups), labels in zip(panels, parts, names, strict=True):
         _draw_bars(axes, groups, labels, policy)
         if isinstance(what, Summary):
             axes.set_title(shorten(literal(section.title), TEXT, room), loc="left", size=TEXT, pad=3)
-    _scale_bars(panels[-1], every, policy)
+    learnt = [group.finals[policy].learnt_after for group in every if policy in group.finals]
+    reached = [step for step in learnt if step is not None]
+    most = max(reached, default=max(group.steps for group in every))
+    if spans(reached, LONG_BARS):
+        least = 10.0 ** np.floor(np.log10(min(step for step in reached if step > 0)) - 0.3)
+        _logarithmic(panels[-1], "x", least, most * (most / least) ** ROOM)
+    else:
+        _linear(panels[-1], most * (1 + ROOM), 4)  # with room for the numbers beside the bars
     panels[-1].set_xlabel("training steps")
     return figure
 
@@ -294,32 +280,16 @@ def _draw_bars(axes: Axes, groups: Sequence[RunGroup], names: Sequence[Sequence[
     axes.tick_params(axis="y", length=0)
 
 
-def _scale_bars(axes: Axes, groups: Sequence[RunGroup], policy: str) -> None:
-    """Leave room for the numbers beside the bars."""
-    learnt = [group.finals[policy].learnt_after for group in groups if policy in group.finals]
-    reached = [step for step in learnt if step is not None]
-    most = max(reached, default=max(group.steps for group in groups))
-    if spans(reached, LONG_BARS):
-        least = 10.0 ** np.floor(np.log10(min(step for step in reached if step > 0)) - 0.3)
-        _logarithmic(axes, "x", least, most * (most / least) ** ROOM)
-    else:
-        _linear(axes, most * (1 + ROOM), 4)
-
-
 # As in the paper.
 
 
-def draw_as_in_the_paper(summary: Summary, path: str | Path) -> None:
+def figure_as_in_the_paper(summary: Summary) -> Figure:
     """Draw the tests of all tasks with linear axes and the percentiles of the paper's code.
 
     These are the 25th, 50th and 75th percentile over runs of each test, averaged over the last ten tests; a failure
     counts as the step limit. (Our own figures have the median over runs of each run's median, over the same tests.)
     """
-    sections = [section for section in summary.sections if has_tests(section)]
-    write_figure(path, lambda: _paper_figure(sections))
-
-
-def _paper_figure(sections: Sequence[Section]) -> Figure:
+    sections = [section for section in summary.sections if groups_with_tests(section)]
     figure = Figure(figsize=(PAGE, PAPER_HEIGHT), layout="constrained")
     panels = figure.subplots(1, len(sections), squeeze=False)[0]
     lines: dict[str, Line2D] = {}

@@ -104,11 +104,6 @@ def draw_policy(task: Task | str | Path, policy: Policy, path: str | Path, *, ag
     write_figure(path, lambda: policy_figure(subject, policy, agent=agent))
 
 
-def draw_visits(section: Section, path: str | Path, *, group: str | None = None) -> None:
-    """Draw how often each agent was where, in reviews of a group's runs; without a label, of the first that has any."""
-    write_figure(path, lambda: visits_figure(section, group=group))
-
-
 # Policies.
 
 
@@ -124,7 +119,7 @@ def policy_figure(task: Task, policy: Policy, *, agent: str) -> Figure:
     notes += [list_areas(scene)] if scene.areas else []
     notes += [f"the first {len(few)} of {len(views):,} states"] if len(views) > len(few) else []
     title = f"{literal(task.name, LONGEST_NAME)}: {literal(agent, LONGEST_NAME)}, {policy.learner} (seed {policy.seed})"
-    panels = arrange_panels(scene, [literal(view.title) for view in few], title, notes)
+    panels = Panels(scene, [literal(view.title) for view in few], title, notes)
     panels.draw_ground(best, colors, norm, "value of the best action\n(discounted reward)")
     starts = task.agents[agent].starts
     for axes, view, values in zip(panels.maps, few, best, strict=True):
@@ -214,7 +209,7 @@ def _arrow(action: int, *, alone: bool) -> Numbers:
 
 
 def visits_figure(section: Section, *, group: str | None = None) -> Figure:
-    """Make the figure of where a group's agents were."""
+    """Draw how often each agent was where, in reviews of a group's runs; without a label, of the first that has any."""
     chosen, scene = _visited(section, group), section.scene
     assert scene is not None and chosen.visits is not None
     agents = scene.agents[:MOST_AGENTS]
@@ -227,7 +222,7 @@ def visits_figure(section: Section, *, group: str | None = None) -> Figure:
         notes.append(f"the first {len(agents)} of {len(scene.agents):,} agents")
     title = f"{literal(section.title, LONGEST_NAME)}: visits, {literal(chosen.label)}"
     cell = CELL if len(agents) <= FEW else SMALL_CELL
-    panels = arrange_panels(scene, [literal(name) for name in agents], title, notes, cell)
+    panels = Panels(scene, [literal(name) for name in agents], title, notes, cell)
     norm, colors = scale_for(values, wide=True), matplotlib.colormaps[VISITS]
     grounds = np.where(values > 0, values, np.nan)
     panels.draw_ground(grounds, colors, norm, "visits per episode" if episodes else "visits")
@@ -279,7 +274,7 @@ def world_figure(world: WorldModel) -> Figure:
     norm, colors = scale_for(np.nan_to_num(least), wide=True), matplotlib.colormaps[VISITS]
     said = f"{len(world.move):,} moves tried in {world.steps:,} steps"
     notes = ["pale: nobody was there; arrows and dots: actions that nobody has tried there"]
-    panels = arrange_panels(scene, [said], "What is known of the map", notes)
+    panels = Panels(scene, [said], "What is known of the map", notes)
     panels.draw_ground([least], colors, norm, "tries of the least tried action")
     seen, ground = visited & (least == 0), colors(norm(np.nan_to_num(least)))
     _draw_arrows(panels.maps[0], -known.astype(np.float64), seen, columns, ground)
@@ -289,14 +284,43 @@ def world_figure(world: WorldModel) -> Figure:
 # Small maps side by side: the same ground on each, one scale of colours for all.
 
 
-class Panels(NamedTuple):
-    """A figure with empty maps, and room for a scale beside them."""
+class Panels:
+    """A figure with a map for each title, not wider than a page, room for a scale beside them, and notes below."""
 
-    figure: Figure
-    maps: Sequence[Axes]
-    bar: Axes
-    scene: Scene
-    cell: float  # side, in points
+    def __init__(
+        self, scene: Scene, titles: Sequence[str], title: str, notes: Iterable[str], cell: float = CELL
+    ) -> None:
+        rows, columns = scene.rows, scene.columns
+        cell = min(cell, WIDEST / columns, HIGHEST / rows)
+        wide, high = columns * cell, rows * cell
+        slot = max(wide, NARROWEST)
+        most = max(1, int((PAGE * POINTS - LEFT - BAR - BESIDE - RIGHT) // (slot + ACROSS)))
+        down = -(-len(titles) // most)
+        across = -(-len(titles) // down)
+        used = LEFT + across * (slot + ACROSS) + BAR + BESIDE + RIGHT
+        width = max(used, COLUMN * POINTS)
+        heading = wrap(title, TITLE, width - 2 * EDGE)
+        below = [line for note in notes for line in wrap(note, SMALL, width - 2 * EDGE)]
+        top = EDGE + len(heading) * LINE * TITLE
+        bottom = UNDER + len(below) * LINE * SMALL + EDGE
+        room = max(SHORTEST, down * (high + DOWN) - DOWN)
+        height = top + DOWN + room + bottom
+        figure = Figure(figsize=(width / POINTS, height / POINTS))
+        figure.text(EDGE / width, 1 - EDGE / height, "\n".join(heading), size=TITLE, va="top")
+        figure.text(
+            EDGE / width, EDGE / height, "\n".join(below), size=SMALL, va="bottom", color=NOTE, linespacing=1.25
+        )
+        self.scene, self.cell, self.figure, self.maps = scene, cell, figure, list[Axes]()
+        for number, name in enumerate(titles):
+            row, column = divmod(number, across)
+            left = LEFT + (width - used) / 2 + column * (slot + ACROSS) + (slot - wide) / 2
+            floor = height - top - (row + 1) * (high + DOWN)
+            axes = figure.add_axes((left / width, floor / height, wide / width, high / height))
+            _prepare(axes, scene, shorten(name, TEXT, slot), column == 0, number + across >= len(titles))
+            self.maps.append(axes)
+        left = LEFT + (width - used) / 2 + across * (slot + ACROSS)
+        long = min(LONGEST, room)
+        self.bar = figure.add_axes((left / width, (height - top - DOWN - long) / height, BAR / width, long / height))
 
     def draw_ground(self, grounds: Iterable[Numbers], colors: Colormap, norm: Normalize, name: str) -> None:
         """Colour the cells of each map by their values, where they have one, draw walls, and beside all the scale."""
@@ -328,40 +352,6 @@ class Panels(NamedTuple):
                     literal(area.tag, 4), area.shapes[0][:2], (0.9, -0.9), textcoords="offset points", size=size,
                     va="top", zorder=2.5, path_effects=[withStroke(linewidth=1.2, foreground=WHITE)],
                 )  # fmt: skip
-
-
-def arrange_panels(scene: Scene, titles: Sequence[str], title: str, notes: Iterable[str], cell: float = CELL) -> Panels:
-    """Make a figure with a map for each title, not wider than a page, and notes below."""
-    rows, columns = scene.rows, scene.columns
-    cell = min(cell, WIDEST / columns, HIGHEST / rows)
-    wide, high = columns * cell, rows * cell
-    slot = max(wide, NARROWEST)
-    most = max(1, int((PAGE * POINTS - LEFT - BAR - BESIDE - RIGHT) // (slot + ACROSS)))
-    down = -(-len(titles) // most)
-    across = -(-len(titles) // down)
-    used = LEFT + across * (slot + ACROSS) + BAR + BESIDE + RIGHT
-    width = max(used, COLUMN * POINTS)
-    heading = wrap(title, TITLE, width - 2 * EDGE)
-    below = [line for note in notes for line in wrap(note, SMALL, width - 2 * EDGE)]
-    top = EDGE + len(heading) * LINE * TITLE
-    bottom = UNDER + len(below) * LINE * SMALL + EDGE
-    room = max(SHORTEST, down * (high + DOWN) - DOWN)
-    height = top + DOWN + room + bottom
-    figure = Figure(figsize=(width / POINTS, height / POINTS))
-    figure.text(EDGE / width, 1 - EDGE / height, "\n".join(heading), size=TITLE, va="top")
-    figure.text(EDGE / width, EDGE / height, "\n".join(below), size=SMALL, va="bottom", color=NOTE, linespacing=1.25)
-    maps = []
-    for number, name in enumerate(titles):
-        row, column = divmod(number, across)
-        left = LEFT + (width - used) / 2 + column * (slot + ACROSS) + (slot - wide) / 2
-        floor = height - top - (row + 1) * (high + DOWN)
-        axes = figure.add_axes((left / width, floor / height, wide / width, high / height))
-        _prepare(axes, scene, shorten(name, TEXT, slot), column == 0, number + across >= len(titles))
-        maps.append(axes)
-    left = LEFT + (width - used) / 2 + across * (slot + ACROSS)
-    long = min(LONGEST, room)
-    bar = figure.add_axes((left / width, (height - top - DOWN - long) / height, BAR / width, long / height))
-    return Panels(figure, maps, bar, scene, cell)
 
 
 def _prepare(axes: Axes, scene: Scene, title: str, is_left: bool, is_lowest: bool) -> None:
