@@ -43,6 +43,10 @@ class Shape(NamedTuple):
         """The point in its middle."""
         return self.left + self.width / 2, self.top + self.height / 2
 
+    def document(self) -> list[object]:
+        """Lay it out for JSON."""
+        return [*map(float, self[:4]), self.is_disc]
+
 
 def rectangles(cells: Collection[int], columns: int) -> list[Shape]:
     """Cover cells by rectangles: the runs of cells in a row, each joined to the same run in the row above.

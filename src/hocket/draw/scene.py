@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import cached_property, lru_cache
 from typing import Protocol
 
@@ -78,6 +78,13 @@ class Area:
             short = Gate(tuple(map(_cut, when.opens)), tuple(map(_cut, when.closes)), when.starts_open)
             until.setdefault(str(short), []).append(_cut(agent))
         return [f"closed to {listed(agents)} {when}" for when, agents in until.items()]
+
+    def document(self) -> dict[str, object]:
+        """Lay it out for JSON; of a gate the event that opens it, or what opens it, what closes it, how it starts."""
+        short = [(agent, Gate.of(gate).short) for agent, gate in self.gates]
+        gates = [(agent, *((gate,) if isinstance(gate, str) else astuple(gate))) for agent, gate in short]
+        shapes = [shape.document() for shape in self.shapes]
+        return {"names": self.names, "tag": self.tag, "color": self.color, "shapes": shapes, "gates": gates}
 
 
 @dataclass(frozen=True)
@@ -150,22 +157,12 @@ class Scene:
             shapes = {name: _shape_of(name, numbers) for name, numbers in areas.items()}
             tags, colors = choose_letters(shapes), choose_colors(shapes)
             areas = [Area((shape,), colors[name], (name,), tags[name]) for name, shape in shapes.items()]
+        machines, knows = dict(split.machines), {agent: tuple(events) for agent, events in split.knows.items()}
+        team, shapes_of_walls = listed_team(split.machine), tuple(_shape_of("walls", wall) for wall in walls)
         return cls(
-            task,
-            width,
-            height,
-            tuple(split.machines),
-            dict(split.machines),
-            {agent: tuple(events) for agent, events in split.knows.items()},
-            listed_team(split.machine),
-            tuple(areas),
-            tuple(_shape_of("walls", wall) for wall in walls),
-            {} if starts is None else dict(starts),
-            description=description,
-            verdict=verdict,
-            notes=tuple(notes),
-            decomposable=split.ok,
-        )
+            task, width, height, tuple(machines), machines, knows, team, tuple(areas), shapes_of_walls,
+            dict(starts or {}), description=description, verdict=verdict, notes=tuple(notes), decomposable=split.ok,
+        )  # fmt: skip
 
     # Agents and events.
 
@@ -263,17 +260,8 @@ class Scene:
             "starts": {name: [float(x), float(y)] for name, (x, y) in self.starts.items()},
             "corners": {name: list(places) for name, places in self.corners.items()},
             "team": None if self.team is None else machine_to(self.team),
-            "areas": [
-                {
-                    "names": list(area.names),
-                    "tag": area.tag,
-                    "color": area.color,
-                    "shapes": [_shape_to(shape) for shape in area.shapes],
-                    "gates": [[agent, *_gate_to(Gate.of(gate).short)] for agent, gate in area.gates],
-                }
-                for area in self.areas
-            ],
-            "walls": [_shape_to(wall) for wall in self.walls],
+            "areas": [area.document() for area in self.areas],
+            "walls": [wall.document() for wall in self.walls],
             "has_cells": self.has_cells,
             "verdict": [self.verdict, *self.notes],
             "decomposable": self.decomposable,
@@ -311,15 +299,6 @@ def listed_team(machine: RewardMachine | Composition) -> RewardMachine | None:
     if isinstance(machine, Composition):
         return machine.machine() if machine.most_states <= MOST_TEAM_STATES else None
     return machine
-
-
-def _gate_to(gate: Gate | str) -> list[object]:
-    """Lay a gate out: the event that opens it, or what opens it, what closes it, and how it starts."""
-    return [gate] if isinstance(gate, str) else [list(gate.opens), list(gate.closes), gate.starts_open]
-
-
-def _shape_to(shape: Shape) -> list[object]:
-    return [*map(float, shape[:4]), shape.is_disc]
 
 
 def listed(names: Sequence[str]) -> str:

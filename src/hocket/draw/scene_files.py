@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from hocket.documents import Document, as_lists, as_number, as_table, as_text, as_texts, check_keys
 from hocket.draw.geometry import Point, Shape
@@ -15,16 +15,13 @@ from hocket.errors import FormatError, HocketError
 from hocket.files import MEGABYTE, read_text
 from hocket.machine.formats import json as json_notation
 from hocket.machine.formats.schema import Files, machine_from
+from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Gate
 
-T = TypeVar("T")
+Read = Callable[[object, str], Any]  # takes what stands somewhere in a file, and where; refuses what is wrong
 
 LIMIT = 16 * MEGABYTE
 LARGEST_LENGTH = 1e6
-KEYS = (
-    "format", "task", "description", "size", "machines", "knows", "starts", "corners", "team", "areas", "walls",
-    "has_cells", "verdict", "decomposable",
-)  # fmt: skip
 
 
 def read_scene(path: Path) -> Scene:
@@ -39,57 +36,56 @@ def read_scene(path: Path) -> Scene:
 
 
 def _scene_from(document: Document) -> Scene:
-    check_keys(document, KEYS)
-    if document.get("format") != FORMAT:
-        raise FormatError(f"its format must be {FORMAT!r}, got {document.get('format')!r:.40}")
+    if (form := document.pop("format", None)) != FORMAT:
+        raise FormatError(f"its format must be {FORMAT!r}, got {form!r:.40}")
     files = Files()
-    machines = {
-        name: machine_from(as_table(machine, f"machines.{name}"), f"machines.{name}.", files)
-        for name, machine in as_table(document.get("machines"), "machines").items()
-    }
-    knows, corners = (as_lists(document.get(key), key) for key in ("knows", "corners"))
-    starts = {
-        name: _point(point, f"starts.{name}") for name, point in as_table(document.get("starts"), "starts").items()
-    }
-    verdict = as_texts(document.get("verdict"), "verdict")
-    if not machines or knows.keys() != machines.keys() or not verdict:
+
+    def machine(value: object, where: str) -> RewardMachine:
+        return machine_from(as_table(value, where), f"{where}.", files)
+
+    readers: dict[str, Read] = {
+        "task": as_text, "description": as_text, "size": _point, "machines": _table_of(machine), "knows": as_lists,
+        "starts": _table_of(_point), "corners": as_lists, "areas": _list_of(_area), "walls": _list_of(_shape),
+        "team": lambda value, where: None if value is None else machine(value, where),
+        "has_cells": lambda value, _: value is True, "verdict": as_texts, "decomposable": _answer,
+    }  # fmt: skip
+    parts = _entries(document, readers)
+    machines, (width, height), verdict = parts["machines"], parts.pop("size"), parts.pop("verdict")
+    if not machines or parts["knows"].keys() != machines.keys() or not verdict:
         raise FormatError("it must have a verdict, and a machine and known events for each agent")
-    areas = _each(document, "areas", _area)
-    agents = {*starts, *corners, *(agent for area in areas for agent, _ in area.gates)}
+    agents = {*parts["starts"], *parts["corners"], *(agent for area in parts["areas"] for agent, _ in area.gates)}
     if not agents <= machines.keys():
         raise FormatError(f"agents must have a machine, got {min(agents - machines.keys())!r:.40}")
-    team, decomposable = document.get("team"), document.get("decomposable")
-    if not (decomposable is None or isinstance(decomposable, bool)):
-        raise FormatError("must be true, false or null", where="decomposable")
-    width, height = _point(document.get("size"), "size")
-    return Scene(
-        as_text(document.get("task"), "task"),
-        width,
-        height,
-        tuple(machines),
-        machines,
-        knows,
-        None if team is None else machine_from(as_table(team, "team"), "team.", files),
-        areas,
-        _each(document, "walls", _shape),
-        starts,
-        corners,
-        document.get("has_cells") is True,
-        as_text(document.get("description"), "description"),
-        verdict[0],
-        verdict[1:],
-        decomposable,
-    )
+    return Scene(width=width, height=height, agents=(*machines,), verdict=verdict[0], notes=verdict[1:], **parts)
+
+
+def _entries(table: Document, readers: Mapping[str, Read], at: str = "") -> dict[str, Any]:
+    """Read all that a table holds, which can be no more than what is known."""
+    check_keys(table, (*readers,), at)
+    return {key: read(table.get(key), f"{at}{key}") for key, read in readers.items()}
+
+
+def _table_of(read: Read) -> Read:
+    return lambda value, where: {name: read(entry, f"{where}.{name}") for name, entry in as_table(value, where).items()}
+
+
+def _list_of(read: Read) -> Read:
+    return lambda value, where: tuple(read(entry, where) for entry in _list(value, where))
+
+
+def _answer(value: object, where: str) -> bool | None:
+    if not (value is None or isinstance(value, bool)):
+        raise FormatError("must be true, false or null", where=where)
+    return value
 
 
 def _area(value: object, where: str) -> Area:
-    table = as_table(value, where)
-    check_keys(table, ("names", "tag", "color", "shapes", "gates"), f"{where}.")
-    color, tag = (as_text(table.get(key), f"{where}.{key}") for key in ("color", "tag"))
-    if not re.fullmatch(r"#[0-9a-f]{6}", color):
-        raise FormatError(f"a colour must be like #0072b2, got {color!r:.20}", where=where)
-    shapes, gates = _each(table, "shapes", _shape, f"{where}."), _each(table, "gates", _gate, f"{where}.")
-    return Area(shapes, color, as_texts(table.get("names"), f"{where}.names"), tag, gates)
+    texts, parts = {"names": as_texts, "tag": as_text, "color": as_text}, {"shapes": _shape, "gates": _gate}
+    readers = texts | {key: _list_of(read) for key, read in parts.items()}
+    area = Area(**_entries(as_table(value, where), readers, f"{where}."))
+    if not re.fullmatch(r"#[0-9a-f]{6}", area.color):
+        raise FormatError(f"a colour must be like #0072b2, got {area.color!r:.20}", where=where)
+    return area
 
 
 def _gate(value: object, where: str) -> Barrier:
@@ -114,10 +110,6 @@ def _point(value: object, where: str) -> Point:
     if len(entries) != 2:
         raise FormatError("must be two numbers", where=where)
     return _length(entries[0], where), _length(entries[1], where)
-
-
-def _each(table: Document, key: str, read: Callable[[object, str], T], at: str = "") -> tuple[T, ...]:
-    return tuple(read(value, f"{at}{key}") for value in _list(table.get(key), f"{at}{key}"))
 
 
 def _list(value: object, where: str) -> Sequence[object]:

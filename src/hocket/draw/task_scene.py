@@ -19,27 +19,18 @@ def scene_of(task: Task) -> Scene:
     """Say what there is to see of a task on a grid."""
     grid, corners = task.grid, _corners(task)
     starts = {name: grid.row_column(agent.starts[0]) for name, agent in task.agents.items()}
+    areas = _areas(task, {name for names in corners.values() for name in names})
+    walls = *rectangles(grid.walls, grid.columns), *dict.fromkeys(_thin_walls(grid))
     single = "One agent knows every event; there is nothing to decompose."
     verdict, *notes = (single if task.is_single_agent else task.decomposition.explain()).splitlines()
     return Scene(
-        task.name,
-        grid.columns,
-        grid.rows,
-        tuple(task.agents),
-        dict(task.machines),
-        {name: tuple(events) for name, events in task.knows.items()},
-        listed_team(task.machine),
-        _areas(task, {name for names in corners.values() for name in names}),
-        (*rectangles(grid.walls, grid.columns), *dict.fromkeys(_thin_walls(grid))),
-        {name: (column + 0.5, row + 0.5) for name, (row, column) in starts.items()},
-        corners,
-        has_cells=True,
-        description=task.description,
-        verdict=verdict,
-        notes=tuple(notes),
+        task.name, grid.columns, grid.rows, tuple(task.agents), dict(task.machines),
+        {name: tuple(events) for name, events in task.knows.items()}, listed_team(task.machine), areas, walls,
+        {name: (column + 0.5, row + 0.5) for name, (row, column) in starts.items()}, corners, has_cells=True,
+        description=task.description, verdict=verdict, notes=tuple(notes),
         decomposable=None if task.is_single_agent else task.decomposition.ok,
         regions={name: agent.starts for name, agent in task.agents.items() if len(agent.starts) > 1},
-    )
+    )  # fmt: skip
 
 
 def _thin_walls(grid: Grid) -> Iterator[Shape]:

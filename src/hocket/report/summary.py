@@ -22,10 +22,9 @@ from hocket.evaluation.evaluate import Bounds, bound_runs
 from hocket.lazy import show_in_notebook
 from hocket.learn.catalogue import LEARNERS, is_reference
 from hocket.learn.policies import Run
-from hocket.learn.settings import SettingValue
 from hocket.report.performance import LAST_TESTS, NEAR, Curve, FinalPerformance, curve_of, final_of, gather_tests
 from hocket.statistics import Comparison, compare, trailing_mean
-from hocket.study.records import KINDS, Record, Replay, TestSummary, differences, group_label, task_titles
+from hocket.study.records import KINDS, Record, Replay, Settings, TestSummary, differences, group_label, task_titles
 from hocket.study.store import Results, as_results
 from hocket.study.study import Level, Published, published_from
 from hocket.study.testing import stall_of
@@ -69,8 +68,8 @@ class RunGroup:
 
     label: str  # unique in its section: the learner, and what sets it apart
     learner: str
-    settings: Mapping[str, SettingValue]
-    varied: Mapping[str, SettingValue]  # the settings in which it differs from others of this learner
+    settings: Settings
+    varied: Settings  # the settings in which it differs from others of this learner
     steps: int
     seeds: tuple[int, ...]
     seconds: float  # of computing
@@ -80,8 +79,8 @@ class RunGroup:
     replays: Mapping[tuple[int, str], Replay]  # by seed and kind of policy
     visits: NDArray[np.int64] | None  # [N, S] summed over runs
     files: tuple[str, ...]  # what the records of the runs are called, without folder and suffix
-    policies: frozenset[str]  # those of them of which the folder has what was learnt
-    stall: Stall | None = None  # where a greedy team stalls, if most of the runs fail in the end
+    stall: Stall | None  # where a greedy team stalls, if most of the runs fail in the end
+    policies: frozenset[str] = frozenset()  # those of the files of which the folder has what was learnt
 
     @property
     def is_reference(self) -> bool:
@@ -225,33 +224,16 @@ def summarize(what: Results | str | Path | Run | Iterable[Run], title: str | Non
         published = published_from(results.about["published"]) if "published" in results.about else None
     except FormatError as error:
         problems.append(f"{results.folder / 'study.json'}: {error}")
-    is_kept = results.folder != Path()
-    policies = frozenset(path.stem for path in results.folder.glob("policies/*.npz")) if is_kept else frozenset()
-    sections, kinds = [], KINDS[::-1] if published is None else KINDS  # what is published are softmax tests
-    for digest, name in task_titles(results.records).items():
-        records = [record for record in results.records if record.digest == digest]
-        section = _section(name, scenes.get(digest), results.tasks.get(digest), records, policies, kinds)
-        levels = {} if published is None else published.levels
-        sections.append(replace(section, published_levels=_published_levels(section, levels)))
+    folder = None if results.folder == Path() else results.folder
+    policies = {path.stem for path in folder.glob("policies/*.npz")} if folder else set[str]()
+    sections = tuple(
+        _section(results, digest, name, scenes.get(digest), policies, published)
+        for digest, name in task_titles(results.records).items()
+    )
     missing = results.about.get("missing", 0)
-    return Summary(
-        title or results.folder.resolve().name,
-        tuple(sections),
-        _made(results),
-        tuple(problems),
-        missing if isinstance(missing, int) else 0,
-        published,
-        results.folder if is_kept else None,
-    )
-
-
-def _published_levels(section: Section, levels: Mapping[tuple[str, str], Level]) -> tuple[LevelComparison, ...]:
-    """Put what is measured beside what is published of the same learner on the same task."""
-    return tuple(
-        LevelComparison(group.label, level, measure_level(group.curves[KINDS[0]], section.most_steps))
-        for group in section.groups
-        if (level := levels.get((section.title, group.learner))) is not None and KINDS[0] in group.curves
-    )
+    missing = missing if isinstance(missing, int) else 0
+    title = title or results.folder.resolve().name
+    return Summary(title, sections, _made(results), tuple(problems), missing, published, folder)
 
 
 def measure_level(curve: Curve, most_steps: int) -> Level:
@@ -276,37 +258,32 @@ def _made(results: Results) -> tuple[tuple[str, str], ...]:
 
 
 def _section(
-    title: str,
-    scene: Scene | None,
-    task: Task | None,
-    records: Sequence[Record],
-    policies: frozenset[str],
-    kinds: Sequence[str],  # of tested policies, as they are shown
+    results: Results, digest: str, title: str, scene: Scene | None, policies: set[str], published: Published | None
 ) -> Section:
+    kinds = KINDS[::-1] if published is None else KINDS  # what is published are softmax tests, which come first then
+    task, records = results.tasks.get(digest), [record for record in results.records if record.digest == digest]
     apart = differences(records)
     parts: dict[str, list[Record]] = {}
     for record in records:
         parts.setdefault(group_label(record.learner, apart[record.key]), []).append(record)
-    groups = [
-        _group(label, members, apart[members[0].key], scene, policies, task, kinds) for label, members in parts.items()
-    ]
+    made = (_group(runs, apart[runs[0].key], kinds, task, scene) for runs in parts.values())
+    groups = [replace(group, policies=frozenset(policies.intersection(group.files))) for group in made]
     reference = next((group for group in groups if group.is_reference), None)
     learners = tuple(group for group in groups if group is not reference)
-    most = max((int(record.settings.get("max_episode_steps", 0)) for record in records), default=0)
+    most = max(int(record.settings.get("max_episode_steps", 0)) for record in records)
     taken = [tests.test_steps.max() for record in records for tests in record.tests.values() if len(tests.test_steps)]
     most = most or int(max(taken, default=1))
     compared = tuple(comparison for kind in kinds for comparison in _compare(kind, learners))
-    return Section(title, records[0].digest, scene, learners, reference, most, compared, task=task)
+    levels = tuple(
+        LevelComparison(group.label, level, measure_level(group.curves[KINDS[0]], most))
+        for group in learners
+        if published and (level := published.levels.get((title, group.learner))) and KINDS[0] in group.curves
+    )
+    return Section(title, digest, scene, learners, reference, most, compared, levels, task)
 
 
 def _group(
-    label: str,
-    records: Sequence[Record],
-    varied: Mapping[str, SettingValue],
-    scene: Scene | None,
-    policies: frozenset[str],
-    task: Task | None,
-    kinds: Sequence[str],
+    records: Sequence[Record], varied: Settings, kinds: Sequence[str], task: Task | None, scene: Scene | None
 ) -> RunGroup:
     first = records[0]
     tests = {
@@ -314,35 +291,27 @@ def _group(
         for kind in kinds
         if all(kind in record.tests and len(record.tests[kind].step) for record in records)
     }
+    with ThreadPoolExecutor() as pool:  # most of the work leaves Python's lock alone
+        together = pool.map(curve_of, tests.values())
+        in_the_end = pool.map(partial(final_of, is_same=is_reference(first.learner)), tests.values())
+    curves, finals = dict(zip(tests, together, strict=True)), dict(zip(tests, in_the_end, strict=True))
     summaries = {record.seed: record.test_summary for record in records if record.test_summary is not None}
     visits = [summary.visits for summary in summaries.values() if summary.visits.size]
-    with ThreadPoolExecutor() as pool:  # most of the work leaves Python's lock alone
-        curves = pool.map(curve_of, tests.values())
-        finals = pool.map(partial(final_of, is_same=is_reference(first.learner)), tests.values())
-    performance = dict(zip(tests, finals, strict=True))
     replays = {
         (seed, kind): summary.replays[kind]
         for seed, summary in summaries.items()
         for kind in kinds
         if kind in summary.replays
     }
+    seeds, files = tuple(record.seed for record in records), tuple(record.name for record in records)
+    seconds = math.fsum(record.seconds for record in records)
+    bounds = _bounds([summary for summary in summaries.values() if summary.episodes], scene)
+    seen = sum(visits[1:], start=visits[0]) if visits and len({counts.shape for counts in visits}) == 1 else None
+    stall = None if task is None else _stall(finals.get("greedy"), replays, task)
     return RunGroup(
-        label,
-        first.learner,
-        first.settings,
-        varied,
-        first.steps,
-        tuple(record.seed for record in records),
-        math.fsum(record.seconds for record in records),
-        dict(zip(tests, curves, strict=True)),
-        performance,
-        _bounds([summary for summary in summaries.values() if summary.episodes], scene),
-        replays,
-        sum(visits[1:], start=visits[0]) if visits and len({counts.shape for counts in visits}) == 1 else None,
-        tuple(record.name for record in records),
-        frozenset(record.name for record in records) & policies,
-        None if task is None else _stall(performance.get("greedy"), replays, task),
-    )
+        group_label(first.learner, varied), first.learner, first.settings, varied, first.steps, seeds, seconds,
+        curves, finals, bounds, replays, seen, files, stall,
+    )  # fmt: skip
 
 
 def _stall(final: FinalPerformance | None, replays: Mapping[tuple[int, str], Replay], task: Task) -> Stall | None:

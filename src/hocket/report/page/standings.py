@@ -33,6 +33,7 @@ PUBLISHED = (
     ("learner", ""), ("test steps", "published"), ("", "measured"), ("", "difference"), ("reached after", "published"),
     ("", "measured"), ("success", "published"), ("", "measured"),
 )  # fmt: skip
+Row = tuple[Html, ...]  # of cells
 THEOREM = (
     "The success probability of the team, <i>V</i>, is bounded by those of the agents in their own sub-tasks, "
     '<i>V<sub>i</sub></i>: <span class="formula">max(0, Σ <i>V<sub>i</sub></i> − (<i>N</i> − 1)) ≤ <i>V</i> ≤ '
@@ -41,9 +42,9 @@ THEOREM = (
 
 
 def table(
-    titles: Iterable[tuple[str, str]], rows: Sequence[Html], label: str, *, texts: int = 0, kind: str = "statistics"
+    titles: Iterable[tuple[str, str]], rows: Iterable[Row], label: str, *, texts: int = 0, kind: str = "statistics"
 ) -> Html:
-    """Lay out a table that scrolls by itself where it is wide.
+    """Lay out a table of cells that scrolls by itself where it is wide.
 
     It can be sorted if the first `texts` columns are text and the others numbers.
     """
@@ -51,16 +52,15 @@ def table(
     for index, (title, unit) in enumerate(titles):
         order = ("number" if index >= texts else "text") if texts else None
         heads.append(tag("th", title, tag("small", unit) if unit else "", scope="col", data_sort=order))
-    content = tag("thead", tag("tr", *heads)), tag("tbody", *rows)
+    content = tag("thead", tag("tr", *heads)), tag("tbody", *(tag("tr", *cells) for cells in rows))
     wide = tag("table", *content, class_=kind, data_sortable=bool(texts))
     return tag("div", wide, class_="scrolling", tabindex="0", role="region", aria_label=label)
 
 
 def statistics(section: Section) -> Html:
     """Tabulate the last tests of all runs."""
-    rows = [
-        _row(section, group, kind) for kind in section.kinds for group in section.all_groups if kind in group.finals
-    ]
+    tested = [(kind, group) for kind in section.kinds for group in section.all_groups if kind in group.finals]
+    rows = [_row(section, group, kind) for kind, group in tested]
     if not rows:
         return Html("")
     everything = "" if section.reference is None else f" (all tests of {section.reference.label}, which does not learn)"
@@ -85,13 +85,12 @@ def over_all_tasks(sections: Sequence[Section], colors: Mapping[str, int]) -> Ht
     if not averages:
         return Html("")
     rows = [
-        tag(
-            "tr",
+        (
             *_names(row.label, row.policy, colors),
             cell(row.tasks, str(row.tasks)),
             cell(row.runs, f"{row.runs:,}"),
             _estimate(row.success, share),
-            cell(None, "–") if row.learnt is None else cell(row.learnt / row.runs, f"{row.learnt:,} of {row.runs:,}"),
+            DASH if row.learnt is None else cell(row.learnt / row.runs, f"{row.learnt:,} of {row.runs:,}"),
         )
         for row in averages
     ]
@@ -103,18 +102,17 @@ def over_all_tasks(sections: Sequence[Section], colors: Mapping[str, int]) -> Ht
     return tag("section", tag("h2", "Over all tasks"), shown, note(words))
 
 
-def _row(section: Section, group: RunGroup, kind: str) -> Html:
+def _row(section: Section, group: RunGroup, kind: str) -> Row:
     final = group.finals[kind]
     low, middle, high = final.quartiles
     when, _, some = final.learnt_in_words.partition(" ")
-    return tag(
-        "tr",
+    return (
         *_names(group.label, kind, section.colors),
         cell(len(group.seeds), f"{len(group.seeds):,}"),
         cell(middle, number(middle), f"({number(low)} to {number(high)})"),
         _estimate(final.mean, number),
-        cell(None, "–") if section.is_continuing else _estimate(final.success, share),
-        cell(None, "–") if group.is_reference else cell(final.learnt_after, when, some),  # it had nothing to learn
+        DASH if section.is_continuing else _estimate(final.success, share),
+        DASH if group.is_reference else cell(final.learnt_after, when, some),  # it had nothing to learn
         cell(group.seconds, f"{group.seconds:,.1f}"),
     )
 
@@ -135,6 +133,9 @@ def cell(value: float | None, text: str, remark: str = "") -> Html:
     return tag("td", text, *small, class_="number", data_value="" if value is None else f"{value:.9g}")
 
 
+DASH = cell(None, "–")  # where there is nothing to tell
+
+
 def learner_key(label: str, colors: Mapping[str, int]) -> Html:
     """Name a learner beside a mark in its colour."""
     color = colors.get(label)
@@ -152,8 +153,7 @@ def published_table(section: Section, published: Published | None) -> Html:
     if published is None or not section.published_levels:
         return Html("")
     rows = [
-        tag(
-            "tr",
+        (
             tag("th", learner_key(comparison.label, section.colors), scope="row"),
             *(cell(level.final, number(level.final)) for level in levels),
             cell(comparison.difference, f"{comparison.difference:+.0%}".replace("-", "−")),
@@ -305,9 +305,9 @@ def settings_and_data(section: Section, folder: str | None) -> Html:
     return tag("details", tag("summary", title), shown, note(*words))
 
 
-def _setting_row(name: str, unit: str, cells: Sequence[str], meaning: str) -> Html:
+def _setting_row(name: str, unit: str, cells: Sequence[str], meaning: str) -> Row:
     title = tag("th", name, scope="row", title=meaning or None)
-    return tag("tr", title, tag("td", tag("small", unit)), *(tag("td", content) for content in cells))
+    return title, tag("td", tag("small", unit)), *(tag("td", content) for content in cells)
 
 
 def _known_settings(learner: str) -> dict[str, SettingInfo]:
