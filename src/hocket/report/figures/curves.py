@@ -15,25 +15,8 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from hocket.errors import HocketError, printable, require_known
-from hocket.report.figures.canvas import (
-    COLUMN,
-    FAINT,
-    INK,
-    NOTE,
-    PAGE,
-    POINTS,
-    SMALL,
-    TEXT,
-    TITLE,
-    Stroke,
-    count_runs,
-    counted,
-    literal,
-    measure,
-    shorten,
-    strokes,
-    wrap,
-)
+from hocket.report.figures import canvas
+from hocket.report.figures.canvas import COLUMN, FAINT, INK, NOTE, PAGE, POINTS, SMALL, TEXT, TITLE, Stroke
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, Curve
 from hocket.report.summary import RunGroup, Section, Summary, needs_log_x, spans
 from hocket.statistics import trailing_mean
@@ -63,16 +46,17 @@ def curves_figure(section: Section, *, policy: str = KINDS[0], log_x: bool | Non
     groups = groups_with_tests(section, policy)
     if not groups:
         raise _nothing(section.title, policy)
-    looks = strokes(groups)
+    looks = canvas.strokes(groups)
     log_x = needs_log_x(section, policy) if log_x is None else log_x
     log_y = log_y and not section.has_returns
     level = section.level(policy)
-    names = [wrap(literal(group.label), TEXT, WIDTH - HANDLE) for group in groups]
+    names = [canvas.wrap(canvas.literal(group.label), TEXT, WIDTH - HANDLE) for group in groups]
     if section.reference is not None and level is not None:
-        names.append([f"{literal(section.reference.learner)} ({level:g})"])
+        names.append([f"{canvas.literal(section.reference.learner)} ({level:g})"])
     columns, rows = _legend_shape(names)
     spread = "" if all(len(group.seeds) == 1 for group in groups) else ": median and quartiles over runs,"
-    heading = f"{policy} policies, {count_runs(groups)}{spread} of the median of each run’s last {LAST_TESTS} tests"
+    who = f"{policy} policies, {canvas.count_runs(groups)}"
+    heading = f"{who}{spread} of the median of each run’s last {LAST_TESTS} tests"
     levels = section.published_levels if policy == KINDS[0] else ()
     published = {comparison.label: comparison.published for comparison in levels}
     if published:
@@ -106,7 +90,7 @@ def curves_figure(section: Section, *, policy: str = KINDS[0], log_x: bool | Non
 
 def _titled(title: str, heading: str, height: float) -> Figure:
     """Make an empty figure of so many points, and more for a title and a heading that need more than two lines."""
-    names, lines = wrap(literal(title), TITLE, WIDTH), wrap(heading, SMALL, WIDTH)
+    names, lines = canvas.wrap(canvas.literal(title), TITLE, WIDTH), canvas.wrap(heading, SMALL, WIDTH)
     below = len(names) * LINE * TITLE
     above = below + len(lines) * LINE * SMALL
     height += above - LINE * (TITLE + SMALL)
@@ -130,7 +114,7 @@ def _nothing(title: str, policy: str) -> HocketError:
 
 def _legend_shape(names: Sequence[Sequence[str]]) -> tuple[int, int]:
     """Choose the fewest rows in which all names of a legend fit; return its columns, and lines of text."""
-    widths = [max(measure(line, TEXT) for line in name) + HANDLE + MARGIN for name in names]
+    widths = [max(canvas.measure(line, TEXT) for line in name) + HANDLE + MARGIN for name in names]
     for rows in range(1, len(names) + 1):
         parts = [slice(first, first + rows) for first in range(0, len(names), rows)]
         if sum(max(widths[part]) for part in parts) - MARGIN <= WIDTH or len(parts) == 1:
@@ -198,7 +182,7 @@ def _scale(axes: Axes, section: Section, groups: Sequence[RunGroup], policy: str
         axes.set_ylim(least * 1.04, highest * 1.04 or 1.0)
     else:
         axes.set_ylim(0, most * 1.04)
-        axes.yaxis.set_major_formatter(counted)
+        axes.yaxis.set_major_formatter(canvas.counted)
     axes.set_ylabel("return" if section.has_returns else f"test steps\n(a failure counts as {most:,})")
     _rule(axes)
 
@@ -213,7 +197,7 @@ def _linear(axes: Axes, most: float, ticks: int) -> None:
     """Scale the axis of training steps."""
     axes.set_xlim(0, most)
     axes.xaxis.set_major_locator(MaxNLocator(ticks, integer=True))
-    axes.xaxis.set_major_formatter(counted)
+    axes.xaxis.set_major_formatter(canvas.counted)
 
 
 def _logarithmic(axes: Axes, name: str, least: float, most: float) -> None:
@@ -221,7 +205,7 @@ def _logarithmic(axes: Axes, name: str, least: float, most: float) -> None:
     axes.set(**{f"{name}scale": "log", f"{name}lim": (least, most)})
     axis = axes.xaxis if name == "x" else axes.yaxis
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if most < 100 * least else (1.0,), numticks=9))
-    axis.set_major_formatter(counted)
+    axis.set_major_formatter(canvas.counted)
     axis.set_minor_formatter(NullFormatter())
 
 
@@ -234,20 +218,20 @@ def learning_times_figure(what: Section | Summary, *, policy: str = KINDS[0]) ->
     parts = [(section, groups) for section in sections if (groups := groups_with_tests(section, policy))]
     if not parts:
         raise _nothing(what.title, policy)
-    names = [[wrap(literal(group.label), TEXT, WIDEST) for group in groups] for _, groups in parts]
+    names = [[canvas.wrap(canvas.literal(group.label), TEXT, WIDEST) for group in groups] for _, groups in parts]
     heights = [sum(max(BAR, len(name) * LINE * TEXT) for name in labels) for labels in names]
     every = [group for _, groups in parts for group in groups]
     heading = (
-        f"{policy} policies, median of {count_runs(every)}: the training step from which at least {ENOUGH:.0%} of "
-        f"tests succeed, within {NEAR:.0%} of the final length"
+        f"{policy} policies, median of {canvas.count_runs(every)}: the training step from which at least "
+        f"{ENOUGH:.0%} of tests succeed, within {NEAR:.0%} of the final length"
     )
     figure = _titled(what.title, heading, sum(heights) + BETWEEN * len(parts) + AROUND)
     panels = figure.subplots(len(parts), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-    room = WIDTH - max(measure(line, TEXT) for labels in names for name in labels for line in name) - BAR
+    room = WIDTH - max(canvas.measure(line, TEXT) for labels in names for name in labels for line in name) - BAR
     for axes, (section, groups), labels in zip(panels, parts, names, strict=True):
         _draw_bars(axes, groups, labels, policy)
         if isinstance(what, Summary):
-            axes.set_title(shorten(literal(section.title), TEXT, room), loc="left", size=TEXT, pad=3)
+            axes.set_title(canvas.shorten(canvas.literal(section.title), TEXT, room), loc="left", size=TEXT, pad=3)
     learnt = [group.finals[policy].learnt_after for group in every if policy in group.finals]
     reached = [step for step in learnt if step is not None]
     most = max(reached, default=max(group.steps for group in every))
@@ -265,7 +249,7 @@ def _draw_bars(axes: Axes, groups: Sequence[RunGroup], names: Sequence[Sequence[
     rows = np.array([max(1.0, len(name) * LINE * TEXT / BAR) for name in names])
     middles = np.cumsum(rows) - rows / 2
     left = axes.get_yaxis_transform()  # from which words start, whatever the scale of the other axis
-    for middle, group, stroke in zip(middles.tolist(), groups, strokes(groups), strict=True):
+    for middle, group, stroke in zip(middles.tolist(), groups, canvas.strokes(groups), strict=True):
         final = group.finals[policy]
         step, some = final.learnt_after, final.learnt_in_words.partition(" ")[2]
         beside: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center_baseline"}
@@ -274,7 +258,7 @@ def _draw_bars(axes: Axes, groups: Sequence[RunGroup], names: Sequence[Sequence[
             words.set(size=SMALL, color=NOTE, style="italic")
         else:
             axes.barh(middle, step, height=0.62, color=stroke.color)
-            axes.annotate(f"{counted(step)} {some}".rstrip(), (step, middle), size=SMALL, **beside)
+            axes.annotate(f"{canvas.counted(step)} {some}".rstrip(), (step, middle), size=SMALL, **beside)
     axes.set_ylim(float(rows.sum()), 0)
     axes.set_yticks(middles, ["\n".join(name) for name in names])
     axes.tick_params(axis="y", length=0)
@@ -295,16 +279,16 @@ def figure_as_in_the_paper(summary: Summary) -> Figure:
     lines: dict[str, Line2D] = {}
     for axes, section in zip(panels, sections, strict=True):
         groups = [group for group in section.groups if KINDS[0] in group.curves]
-        for group, stroke in zip(groups, strokes(groups), strict=True):
+        for group, stroke in zip(groups, canvas.strokes(groups), strict=True):
             curve = group.curves[KINDS[0]]
             low, median, high = (trailing_mean(percentile, LAST_TESTS) for percentile in curve.each)
             axes.fill_between(curve.step, low, high, color=stroke.color, alpha=0.25, linewidth=0)
-            (lines[literal(group.label)],) = axes.plot(curve.step, median, color=stroke.color, linewidth=1.1)
+            (lines[canvas.literal(group.label)],) = axes.plot(curve.step, median, color=stroke.color, linewidth=1.1)
         _linear(axes, max(group.steps for group in groups), PAPER_TICKS)
         axes.set(ylim=(0, section.most_steps * 1.02), xlabel="training steps")
-        axes.yaxis.set_major_formatter(counted)
+        axes.yaxis.set_major_formatter(canvas.counted)
         _rule(axes, "both")
-        axes.set_title(shorten(literal(section.title), TEXT, POINTS * PAGE / len(sections)), size=TEXT)
+        axes.set_title(canvas.shorten(canvas.literal(section.title), TEXT, POINTS * PAGE / len(sections)), size=TEXT)
     panels[0].set_ylabel("testing steps to task completion")
     figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=len(lines))
     return figure

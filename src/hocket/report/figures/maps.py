@@ -28,23 +28,8 @@ from hocket.learn.catalogue import find_learner, learners_with_input
 from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy
 from hocket.learn.world import WorldModel
-from hocket.report.figures.canvas import (
-    COLUMN,
-    INK,
-    NOTE,
-    PAGE,
-    POINTS,
-    SMALL,
-    TEXT,
-    TITLE,
-    WHITE,
-    count_runs,
-    counted,
-    literal,
-    shorten,
-    wrap,
-    write_figure,
-)
+from hocket.report.figures import canvas
+from hocket.report.figures.canvas import COLUMN, INK, NOTE, PAGE, POINTS, SMALL, TEXT, TITLE, WHITE
 from hocket.report.summary import RunGroup, Section, spans
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS, STAY, STEPS
@@ -101,7 +86,7 @@ def draw_policy(task: Task | str | Path, policy: Policy, path: str | Path, *, ag
     .svg, .png or .pdf.
     """
     subject = as_task(task)
-    write_figure(path, lambda: policy_figure(subject, policy, agent=agent))
+    canvas.write_figure(path, lambda: policy_figure(subject, policy, agent=agent))
 
 
 # Policies.
@@ -118,8 +103,9 @@ def policy_figure(task: Task, policy: Policy, *, agent: str) -> Figure:
     notes = [words + ("; hatched: closed" if any(view.closed for view in few) else "")]
     notes += [list_areas(scene)] if scene.areas else []
     notes += [f"the first {len(few)} of {len(views):,} states"] if len(views) > len(few) else []
-    title = f"{literal(task.name, LONGEST_NAME)}: {literal(agent, LONGEST_NAME)}, {policy.learner} (seed {policy.seed})"
-    panels = Panels(scene, [literal(view.title) for view in few], title, notes)
+    name, who = canvas.literal(task.name, LONGEST_NAME), canvas.literal(agent, LONGEST_NAME)
+    titles = [canvas.literal(view.title) for view in few]
+    panels = Panels(scene, titles, f"{name}: {who}, {policy.learner} (seed {policy.seed})", notes)
     panels.draw_ground(best, colors, norm, "value of the best action\n(discounted reward)")
     starts = task.agents[agent].starts
     for axes, view, values in zip(panels.maps, few, best, strict=True):
@@ -216,13 +202,13 @@ def visits_figure(section: Section, *, group: str | None = None) -> Figure:
     episodes = chosen.bounds.episodes if chosen.bounds is not None else 0
     values = chosen.visits[: len(agents)] / (episodes or 1)
     of = f"{episodes:,} episodes of " if episodes else ""
-    notes = [f"softmax policies, {of}{count_runs([chosen])}; pale: never there"]
+    notes = [f"softmax policies, {of}{canvas.count_runs([chosen])}; pale: never there"]
     notes += [list_areas(scene)] if scene.areas else []
     if len(scene.agents) > len(agents):
         notes.append(f"the first {len(agents)} of {len(scene.agents):,} agents")
-    title = f"{literal(section.title, LONGEST_NAME)}: visits, {literal(chosen.label)}"
+    title = f"{canvas.literal(section.title, LONGEST_NAME)}: visits, {canvas.literal(chosen.label)}"
     cell = CELL if len(agents) <= FEW else SMALL_CELL
-    panels = Panels(scene, [literal(name) for name in agents], title, notes, cell)
+    panels = Panels(scene, [canvas.literal(name) for name in agents], title, notes, cell)
     norm, colors = scale_for(values, wide=True), matplotlib.colormaps[VISITS]
     grounds = np.where(values > 0, values, np.nan)
     panels.draw_ground(grounds, colors, norm, "visits per episode" if episodes else "visits")
@@ -258,7 +244,7 @@ def draw_world(world: WorldModel, path: str | Path) -> None:
 
     Arrows are actions that nobody has tried there. The file's suffix says its format: .svg, .png or .pdf.
     """
-    write_figure(path, lambda: world_figure(world))
+    canvas.write_figure(path, lambda: world_figure(world))
 
 
 def world_figure(world: WorldModel) -> Figure:
@@ -299,8 +285,8 @@ class Panels:
         across = -(-len(titles) // down)
         used = LEFT + across * (slot + ACROSS) + BAR + BESIDE + RIGHT
         width = max(used, COLUMN * POINTS)
-        heading = wrap(title, TITLE, width - 2 * EDGE)
-        below = [line for note in notes for line in wrap(note, SMALL, width - 2 * EDGE)]
+        heading = canvas.wrap(title, TITLE, width - 2 * EDGE)
+        below = [line for note in notes for line in canvas.wrap(note, SMALL, width - 2 * EDGE)]
         top = EDGE + len(heading) * LINE * TITLE
         bottom = UNDER + len(below) * LINE * SMALL + EDGE
         room = max(SHORTEST, down * (high + DOWN) - DOWN)
@@ -316,7 +302,7 @@ class Panels:
             left = LEFT + (width - used) / 2 + column * (slot + ACROSS) + (slot - wide) / 2
             floor = height - top - (row + 1) * (high + DOWN)
             axes = figure.add_axes((left / width, floor / height, wide / width, high / height))
-            _prepare(axes, scene, shorten(name, TEXT, slot), column == 0, number + across >= len(titles))
+            _prepare(axes, scene, canvas.shorten(name, TEXT, slot), column == 0, number + across >= len(titles))
             self.maps.append(axes)
         left = LEFT + (width - used) / 2 + across * (slot + ACROSS)
         long = min(LONGEST, room)
@@ -334,7 +320,7 @@ class Panels:
             for wall in self.scene.walls:
                 axes.add_patch(Rectangle((wall.left, wall.top), wall.width, wall.height, facecolor=WALL, linewidth=0))
         scale = self.figure.colorbar(ScalarMappable(norm, colors), cax=self.bar)
-        scale.ax.yaxis.set_major_formatter(counted)
+        scale.ax.yaxis.set_major_formatter(canvas.counted)
         scale.ax.yaxis.set_minor_formatter(NullFormatter())
         scale.outline.set_linewidth(0.4)
         scale.set_label(name)
@@ -349,7 +335,7 @@ class Panels:
         for area in self.scene.painted:
             if area.tag and area.shapes:
                 axes.annotate(
-                    literal(area.tag, 4), area.shapes[0][:2], (0.9, -0.9), textcoords="offset points", size=size,
+                    canvas.literal(area.tag, 4), area.shapes[0][:2], (0.9, -0.9), textcoords="offset points", size=size,
                     va="top", zorder=2.5, path_effects=[withStroke(linewidth=1.2, foreground=WHITE)],
                 )  # fmt: skip
 
@@ -373,7 +359,7 @@ def list_areas(scene: Scene) -> str:
     """Say what the tags on a map mean."""
     entries = [f"{area.tag}: {area.name}" for area in scene.areas if area.tag]
     more = len(entries) - MOST_NAMED
-    return literal("; ".join(entries[:MOST_NAMED]), 1_000) + (f"; and {more:,} more" if more > 0 else "")
+    return canvas.literal("; ".join(entries[:MOST_NAMED]), 1_000) + (f"; and {more:,} more" if more > 0 else "")
 
 
 def scale_for(values: NDArray[np.floating], *, wide: bool = False) -> Normalize:
