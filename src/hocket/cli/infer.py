@@ -114,9 +114,9 @@ def write_answer(answer: Inferred, control: Mapping[str, Iterable[str]], task: T
     from hocket.draw.graphviz import FORMATS
 
     if out.suffix.lower() in FORMATS:
-        from hocket.draw.learnt import draw_learnt  # loads Graphviz
+        from hocket.draw.learnt import learnt_drawing  # loads Graphviz
 
-        draw_learnt(answer, out)
+        learnt_drawing(answer).write(out)
     elif task is not None:
         save_task(with_learnt_machine(task, answer), out)
     elif answer.team.most_states > LARGEST_COMPOSITION:
@@ -271,9 +271,9 @@ def as_json(explored: Explored) -> dict[str, object]:
 
 def keep_exploration(explored: Explored, folder: Path) -> None:
     """Write down for the report what exploring took and has learnt, with a drawing."""
-    from hocket.draw.learnt import learnt_svg  # loads Graphviz
+    from hocket.draw.learnt import learnt_drawing  # loads Graphviz
 
     place = make_folder(folder / "exploration")
     write_whole(place / "exploration.json", json.dumps(as_json(explored), indent=1))
-    write_whole(place / "machines.svg", learnt_svg(explored.answer))
+    write_whole(place / "machines.svg", learnt_drawing(explored.answer).svg())
     write_whole(place / "log.csv", explored.answer.log.as_csv())

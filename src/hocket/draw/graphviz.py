@@ -119,19 +119,12 @@ def draw_machines(
     are the thinner the fewer episodes show them, and what was never tried stands in the states. With `closed`, each
     machine that another one calls is one state, not a box with its states.
     """
-    form = require_format(path)
-    content, _ = _picture(close_all(machines) if closed else machines, form, before, events, support)
-    write_whole(Path(path), adapt(content.decode()).encode() if form == ".svg" else content)
+    Drawing(close_all(machines) if closed else machines, before, events, support).write(path)
 
 
-def machine_svg(
-    machines: Mapping[str, RewardMachine],
-    *before: Panel,
-    events: Iterable[str] = (),
-    support: Mapping[str, Support] = NONE,
-) -> str:
+def machine_svg(machines: Mapping[str, RewardMachine], events: Iterable[str] = ()) -> str:
     """Return such a drawing as the text of an SVG."""
-    return adapt(_picture(machines, ".svg", before, events, support)[0].decode())
+    return Drawing(machines, events=events).svg()
 
 
 def embedded_machine(machine: RewardMachine, events: Iterable[str], label: str) -> tuple[Html, float]:
@@ -140,7 +133,7 @@ def embedded_machine(machine: RewardMachine, events: Iterable[str], label: str) 
     There are no ids, so that it can be on a page more than once: the group of a state has its number as `data-state`,
     that of an edge the numbers of two states as `data-edge`.
     """
-    svg, marks = _picture({"": machine}, ".svg", events=events)
+    svg, marks = Drawing({"": machine}, events=events).render(".svg")
     root, known = ElementTree.fromstring(svg), {mark.name: mark.data for mark in marks}
     graph = root[0]
     for element in [element for element in graph if element.get("id") not in known]:
@@ -160,29 +153,22 @@ def place_machine(machine: RewardMachine) -> MachineLayout:
     """Let Graphviz lay a machine out, for those who draw it themselves."""
     _check_size("", machine)
     marks = _marks(machine, "m", choose_styles(machine.events))
+    states, edges = [], {}
     with _graphviz():
         graph = _laid_out("", marks)
         width, height = map(float, graph.graph_attr["bb"].split(",")[2:])
-        states: list[tuple[float, float, float, float]] = []
-        edges = {}
         for mark in marks:
+            thing = (graph.get_edge(*mark.ends, mark.name) if mark.ends else graph.get_node(mark.name)).attr
+            first, *others = [(float(right), height - float(up)) for right, up in POINT.findall(thing["pos"])]
             if "data-state" in mark.data:
-                node = graph.get_node(mark.name).attr
-                (x, y), wide, high = _points(node["pos"])[0], float(node["width"]), float(node["height"])
-                states.append((x, height - y, wide * POINTS, high * POINTS))
-            elif "data-edge" in mark.data:
+                states.append((*first, float(thing["width"]) * POINTS, float(thing["height"]) * POINTS))
+            elif "data-edge" in mark.data:  # its curve begins with its arrow's point
                 source, target = map(int, mark.data["data-edge"].split("-"))
-                edge = graph.get_edge(*mark.ends, mark.name).attr
-                (right, up), *_ = _points(edge["lp"])
-                # A curve begins with its arrow's point.
-                tip, *along = [(x, height - y) for x, y in _points(edge["pos"])]
-                is_back = not edge["pos"].startswith("e")  # it leads back
-                edges[source, target] = Route(along[::-1] if is_back else along, tip, (right, height - up))
+                [(right, up)] = POINT.findall(thing["lp"])
+                is_back = not thing["pos"].startswith("e")  # it leads back
+                curve, label = others[::-1] if is_back else others, (float(right), height - float(up))
+                edges[source, target] = Route(curve, first, label)
     return MachineLayout((width, height), states, edges)
-
-
-def _points(text: str) -> list[Pair]:
-    return [(float(match[1]), float(match[2])) for match in POINT.finditer(text)]
 
 
 def _inked(text: str | None) -> str | None:
@@ -200,34 +186,46 @@ def measure(texts: Iterable[str], size: float) -> dict[str, float]:
     return dict(zip(looks, widths, strict=True))
 
 
-def _picture(
-    machines: Mapping[str, RewardMachine],
-    form: str,
-    before: Sequence[Panel] = (),
-    events: Iterable[str] = (),
-    support: Mapping[str, Support] = NONE,
-) -> tuple[bytes, Sequence[Mark]]:
-    """Draw panels and machines, and say of which marks the drawing is."""
-    if not machines and not before:
-        raise HocketError("a drawing needs at least one machine, got none")
-    for title, machine in machines.items():
-        _check_size(title, machine)
-    styles = choose_styles([*events, *(event for machine in machines.values() for event in machine.events)])
-    contents = [
-        _marks(machine, f"m{number}", styles, support.get(title))
-        for number, (title, machine) in enumerate(machines.items())
-    ]
-    with _graphviz():
-        panels = [*before, *(_lay_out(title, marks) for title, marks in zip(machines, contents, strict=True))]
-        content = _render(panels, len(before), form)
-    marks = [mark for panel in panels for mark in panel.marks]
-    if form == ".svg":  # tooltips take the place of Graphviz's own titles, which are made of our names for marks
-        tooltips = {mark.name: f"<title>{_xml(mark.tooltip)}</title>\n" for mark in marks if mark.tooltip}
-        titles = r'(<g id="([^"]*)" [^>]*>\n)<title>.*?</title>\n'
-        content = re.sub(titles, lambda match: match[1] + tooltips.get(match[2], ""), content.decode()).encode()
-    if form == ".pdf":
-        content = re.sub(rb"(?<=CreationDate \(D:)\d{14}", b"20000101000000", content)
-    return content, marks
+class Drawing(NamedTuple):
+    """Panels and machines, each machine under its title, and events that take their colours before theirs."""
+
+    machines: Mapping[str, RewardMachine]
+    before: Sequence[Panel] = ()
+    events: Iterable[str] = ()
+    support: Mapping[str, Support] = NONE  # of machines that were learnt, by title
+
+    def write(self, path: str | Path) -> None:
+        """Write it into a file whose suffix says the format."""
+        form = require_format(path)
+        write_whole(Path(path), self.svg() if form == ".svg" else self.render(form)[0])
+
+    def svg(self) -> str:
+        """Return it as the text of an SVG, which is dark on dark pages."""
+        return adapt(self.render(".svg")[0].decode())
+
+    def render(self, form: str) -> tuple[bytes, Sequence[Mark]]:
+        """Draw it, and say of which marks the drawing is."""
+        machines, before = self.machines, self.before
+        if not machines and not before:
+            raise HocketError("a drawing needs at least one machine, got none")
+        for title, machine in machines.items():
+            _check_size(title, machine)
+        styles = choose_styles([*self.events, *(event for machine in machines.values() for event in machine.events)])
+        contents = [
+            _marks(machine, f"m{number}", styles, self.support.get(title))
+            for number, (title, machine) in enumerate(machines.items())
+        ]
+        with _graphviz():
+            panels = [*before, *(_lay_out(title, marks) for title, marks in zip(machines, contents, strict=True))]
+            content = _render(panels, len(before), form)
+        marks = [mark for panel in panels for mark in panel.marks]
+        if form == ".svg":  # tooltips take the place of Graphviz's own titles, which are made of our names for marks
+            tooltips = {mark.name: f"<title>{_xml(mark.tooltip)}</title>\n" for mark in marks if mark.tooltip}
+            titles = r'(<g id="([^"]*)" [^>]*>\n)<title>.*?</title>\n'
+            content = re.sub(titles, lambda match: match[1] + tooltips.get(match[2], ""), content.decode()).encode()
+        if form == ".pdf":
+            content = re.sub(rb"(?<=CreationDate \(D:)\d{14}", b"20000101000000", content)
+        return content, marks
 
 
 def _check_size(title: str, machine: RewardMachine) -> None:

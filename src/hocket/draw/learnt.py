@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from hocket.draw.graphviz import Support, draw_machines, machine_svg
+from hocket.draw.graphviz import Drawing, Support
 from hocket.inference.infer import Inferred
-from hocket.machine.reward_machine import RewardMachine
 
 
-def _panels(answer: Inferred) -> tuple[dict[str, RewardMachine], dict[str, Support]]:
-    """List what to draw, the machines and those that the first question separates from them, and what supports it:
+def learnt_drawing(answer: Inferred) -> Drawing:
+    """Draw the machines of an answer, and those that the first question separates from them, with what supports them:
     how many episodes show each transition, and what was never tried.
     """
     panels = dict(answer.machines)
@@ -21,16 +18,4 @@ def _panels(answer: Inferred) -> tuple[dict[str, RewardMachine], dict[str, Suppo
         support[agent].episodes[state, event] = len(evidence.accepted)
     for agent, state, event in answer.never_tried:
         support[agent].never_tried.setdefault(state, []).append(event)
-    return panels, support
-
-
-def draw_learnt(answer: Inferred, path: str | Path) -> None:
-    """Draw the machines of an answer into a file (.svg, .png, .pdf)."""
-    panels, support = _panels(answer)
-    draw_machines(panels, path, support=support)
-
-
-def learnt_svg(answer: Inferred) -> str:
-    """Draw the machines of an answer as the text of an SVG."""
-    panels, support = _panels(answer)
-    return machine_svg(panels, support=support)
+    return Drawing(panels, support=support)

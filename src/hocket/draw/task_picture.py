@@ -11,19 +11,7 @@ from typing import NamedTuple
 
 from hocket.draw.boxes import close_all
 from hocket.draw.geometry import Frame, Pair, Segment, Shape, parts, rectangles
-from hocket.draw.graphviz import (
-    INK,
-    MAX_LINE,
-    TITLE_SIZE,
-    Mark,
-    Panel,
-    box,
-    draw_machines,
-    literal,
-    machine_svg,
-    measure,
-    moved,
-)
+from hocket.draw.graphviz import INK, MAX_LINE, TITLE_SIZE, Drawing, Mark, Panel, box, literal, measure, moved
 from hocket.draw.palette import FLOOR, WALL, WHITE
 from hocket.draw.scene import Area, Scene, listed
 from hocket.draw.task_scene import scene_of
@@ -84,28 +72,22 @@ def draw_task(
     Where no machines are given they are the team's and all agents'. Those that are too large to read are left out, and
     so are most of many; the picture says so. With `closed`, each machine that another one calls is one state.
     """
-    task = as_task(task)
-    scene = scene_of(task)
-    machines = _all_machines(scene) if machines is None else machines
-    panel, readable = _lay_out(task, scene, close_all(machines) if closed else machines)
-    draw_machines(readable, path, panel, events=scene.styles)
+    _drawing(as_task(task), machines, closed=closed).write(path)
 
 
 def task_svg(task: Task) -> str:
     """Return the drawing of a task with all its machines as the text of an SVG."""
+    return _drawing(task).svg()
+
+
+def _drawing(task: Task, machines: Mapping[str, RewardMachine] | None = None, *, closed: bool = False) -> Drawing:
+    """Draw the map beside the machines that can be read there; without any the team's, unless an agent has its name."""
     scene = scene_of(task)
-    panel, readable = _lay_out(task, scene, _all_machines(scene))
-    return machine_svg(readable, panel, events=scene.styles)
-
-
-def _all_machines(scene: Scene) -> dict[str, RewardMachine]:
-    """List the team machine, unless there is none to show or an agent has its name, and those of all agents."""
-    team = {} if scene.team is None or "team" in scene.agents else {"team": scene.team}
-    return {**team, **scene.machines}
-
-
-def _lay_out(task: Task, scene: Scene, machines: Mapping[str, RewardMachine]) -> tuple[Panel, dict[str, RewardMachine]]:
-    """Make the map's panel, and choose the machines that can be read beside it."""
+    if machines is None:
+        machines = {} if scene.team is None or "team" in scene.agents else {"team": scene.team}
+        machines |= scene.machines
+    if closed:
+        machines = close_all(machines)
     team = {title: machine for title, machine in machines.items() if title == "team" and title not in task.agents}
     agents = {title: machine for title, machine in machines.items() if title not in team}
     few = {**team, **dict(list(agents.items())[: _count_named(len(agents))])}
@@ -122,7 +104,7 @@ def _lay_out(task: Task, scene: Scene, machines: Mapping[str, RewardMachine]) ->
     if left_out := len(machines) - len(few):
         notes.append(f"{left_out:,} more agents’ machines, not drawn")
     readable = {title: machine for title, machine in few.items() if not too_much[title]}
-    return _map_panel(scene, notes), readable
+    return Drawing(readable, (_map_panel(scene, notes),), scene.styles)
 
 
 def _count_named(agents: int) -> int:

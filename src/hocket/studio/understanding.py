@@ -332,7 +332,7 @@ def _cheapest(machine: RewardMachine | Composition, knows: Knows, needs: Control
 
 def explain_log(request: Mapping[str, object]) -> Data:
     """Say whether a log can be explained with the local event sets of a text; if so, show the machines."""
-    from hocket.draw.learnt import learnt_svg  # what few pages ask for
+    from hocket.draw.learnt import learnt_drawing  # what few pages ask for
     from hocket.inference.infer import UnexplainedError, infer
 
     knows = {agent: tuple(events) for agent, events in subject_in(request).knows.items()}
@@ -341,7 +341,7 @@ def explain_log(request: Mapping[str, object]) -> Data:
         answer = infer(log, knows, seconds=SECONDS)
     except UnexplainedError as error:
         return {"explained": False, "said": str(error)}
-    picture = base64.b64encode(learnt_svg(answer).encode()).decode()
+    picture = base64.b64encode(learnt_drawing(answer).svg().encode()).decode()
     return {
         "explained": True,
         "said": answer.claim,

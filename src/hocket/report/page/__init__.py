@@ -7,13 +7,13 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
-from hocket.draw.markup import Html, data_block, escape, join
+from hocket.draw.markup import data_block, escape, join
 from hocket.files import write_whole
 from hocket.report.document import LINE, fill
-from hocket.report.page.encoding import EpisodeData, choose_episodes, curves_data, scene_data
+from hocket.report.page.encoding import choose_episodes, curves_data, episodes_data
 from hocket.report.page.sections import exploration_section, facts, navigation, opening, task_section, warnings
 from hocket.report.page.standings import over_all_tasks
-from hocket.report.summary import Section, Summary, summarize
+from hocket.report.summary import Summary, summarize
 from hocket.study.store import Results
 
 STYLES = ("shared.css", "page.css")
@@ -49,6 +49,9 @@ def report_html(summary: Summary, folder: str | None = None) -> str:
     pairs = {pair for section in summary.sections for pair in section.colors.items()}
     times = Counter(label for label, _ in pairs)
     common = {label: number for label, number in pairs if times[label] == 1}  # the same colour on all tasks
+    blocks = [data_block("curves", [curves_data(section) for section in summary.sections])]
+    for number, (section, episodes) in enumerate(zip(summary.sections, choose_episodes(summary), strict=True)):
+        blocks.append(data_block(f"episodes-{number}", episodes_data(section, episodes)))
     parts = {
         "title": escape(summary.title),
         "navigation": navigation(summary),
@@ -57,28 +60,6 @@ def report_html(summary: Summary, folder: str | None = None) -> str:
         "warnings": warnings(summary),
         "across": over_all_tasks(summary.sections, common),
         "sections": join([exploration_section(summary.folder), *sections], LINE),
-        "data": _data(summary),
+        "data": join(blocks, LINE),
     }
     return fill("page", "page.html", STYLES, SCRIPTS, parts)
-
-
-def _data(summary: Summary) -> Html:
-    """Embed what scripts draw: the curves of all tasks, and the episodes of each."""
-    blocks = [data_block("curves", [curves_data(section) for section in summary.sections])]
-    for number, (section, episodes) in enumerate(zip(summary.sections, choose_episodes(summary), strict=True)):
-        blocks.append(data_block(f"episodes-{number}", _episodes(section, episodes)))
-    return join(blocks, LINE)
-
-
-def _episodes(section: Section, episodes: EpisodeData) -> object:
-    if section.scene is None:
-        return None
-    labels = [group.label for group in section.all_groups]
-    groups = [{"label": labels[number], "seeds": kept} for number, kept in sorted(episodes.kept.items())]
-    return {
-        **scene_data(section.scene, episodes.names),
-        "title": section.title,
-        "groups": groups,
-        "left_out": episodes.left_out,
-        "names": [*episodes.names],
-    }

@@ -124,12 +124,6 @@ class EpisodeData:
     kept: dict[int, dict[str, dict[str, Data]]] = field(default_factory=dict)  # by group, seed and kind of policy
     left_out: int = 0
 
-    def keep(self, group: int, seed: int, kind: str, replay: Replay) -> int:
-        """Add an episode, and say how many characters it takes."""
-        data = replay_data(replay, self.names)
-        self.kept.setdefault(group, {}).setdefault(str(seed), {})[kind] = data
-        return len(str(data))
-
 
 def choose_episodes(summary: Summary, room: int = MOST_CHARACTERS) -> list[EpisodeData]:
     """Take episodes until there is no room, so that every task and learner has its first seeds before others more."""
@@ -145,10 +139,22 @@ def choose_episodes(summary: Summary, room: int = MOST_CHARACTERS) -> list[Episo
     ]
     for episodes, number, seed, kind, replay in filter(None, chain.from_iterable(zip_longest(*waiting))):
         if room > 0:
-            room -= episodes.keep(number, seed, kind, replay)
+            data = replay_data(replay, episodes.names)
+            episodes.kept.setdefault(number, {}).setdefault(str(seed), {})[kind] = data
+            room -= len(str(data))
         else:
             episodes.left_out += 1
     return chosen
+
+
+def episodes_data(section: Section, episodes: EpisodeData) -> Data | None:
+    """Tell the episodes that are kept of a task, and all that it takes to replay them."""
+    if section.scene is None:
+        return None
+    labels = [group.label for group in section.all_groups]
+    groups = [{"label": labels[number], "seeds": kept} for number, kept in sorted(episodes.kept.items())]
+    about = {"title": section.title, "groups": groups, "left_out": episodes.left_out}
+    return {**scene_data(section.scene, episodes.names), **about, "names": [*episodes.names]}
 
 
 def replay_data(replay: Replay, names: Numbering) -> Data:

@@ -45,48 +45,28 @@ def opening(summary: Summary) -> Html:
     if not summary.sections:
         return tag("p", "There are no runs in this folder yet.", class_="lede")
     kind = GREEDY if summary.published is None else SOFTMAX
-    answers = [(number, section, answer(section, kind)) for number, section in enumerate(summary.sections, start=1)]
-    told = [
-        tag("li", tag("a", section.title, href=f"#task-{number}"), ": ", words)
-        for number, section, words in answers
-        if words
-    ]
-    result = tag("ul", *told, class_="answers")
-    if len(told) == 1:
-        result = tag("p", *(words for _, _, words in answers), class_="lede")
+    answers = [answer(section, kind) for section in summary.sections]
+    told = [tag("li", link, ": ", words) for link, words in zip(_links(summary), answers, strict=True) if words]
+    result = tag("p", *answers, class_="lede") if len(told) == 1 else tag("ul", *told, class_="answers")
     learners = dict.fromkeys(group.learner for section in summary.sections for group in section.all_groups)
     known = [(name, LEARNERS[name].summary if name in LEARNERS else "") for name in learners]
     items = [tag("li", tag("b", name), f": {meaning}" if meaning else "") for name, meaning in known]
+    returns = ", or larger returns," if any(section.has_returns for section in summary.sections) else ""
+    better = f"fewer steps per test{returns} are better"
+    about = note(f"{runs_in_words(summary)} The team is tested regularly during training; {better}.")
+    parts, curves = [result, about, tag("ul", *items, class_="learners")], _side_by_side(summary)
     published = comparison_with_published(summary)
-    better = "fewer steps per test are better"
-    if any(section.has_returns for section in summary.sections):
-        better = "fewer steps per test, or larger returns, are better"
-    curves = _side_by_side(summary)
-    return join(
-        [
-            *([tag("p", published, class_="lede"), curves] if published else []),
-            result,
-            note(f"{runs_in_words(summary)} The team is tested regularly during training; {better}."),
-            tag("ul", *items, class_="learners"),
-            NOTHING if published else curves,
-        ]
-    )
+    return join([tag("p", published, class_="lede"), curves, *parts] if published else [*parts, curves])
 
 
 def _side_by_side(summary: Summary) -> Html:
     """Show the curves of all tasks beside each other, as the paper does; scripts draw them."""
-    numbers = [n for n, section in enumerate(summary.sections) if any(group.curves for group in section.groups)]
-    if not 1 < len(numbers) <= MOST_BESIDE:
-        return NOTHING
-    figures = [
-        tag(
-            "figure",
-            tag("figcaption", tag("a", summary.sections[number].title, href=f"#task-{number + 1}")),
-            tag("div", NO_SCRIPT, class_="curves small", data_section=number),
-        )
-        for number in numbers
-    ]
-    return tag("div", *figures, class_="beside")
+    figures = []
+    for number, (section, link) in enumerate(zip(summary.sections, _links(summary), strict=True)):
+        if any(group.curves for group in section.groups):
+            room = tag("div", NO_SCRIPT, class_="curves small", data_section=number)
+            figures.append(tag("figure", tag("figcaption", link), room))
+    return tag("div", *figures, class_="beside") if 1 < len(figures) <= MOST_BESIDE else NOTHING
 
 
 def facts(summary: Summary) -> Html:
@@ -112,9 +92,12 @@ def warnings(summary: Summary) -> Html:
 
 def navigation(summary: Summary) -> Html:
     """Link to the tasks."""
+    return join([*_links(summary), tag("a", "How to read this", href="#reading")])
+
+
+def _links(summary: Summary) -> list[Html]:
     sections = enumerate(summary.sections, start=1)
-    links = [tag("a", section.title, href=f"#task-{number}") for number, section in sections]
-    return join([*links, tag("a", "How to read this", href="#reading")])
+    return [tag("a", section.title, href=f"#task-{number}") for number, section in sections]
 
 
 def exploration_section(folder: Path | None) -> Html:

@@ -288,18 +288,20 @@ def settings_and_data(section: Section, folder: str | None) -> Html:
     groups = section.all_groups
     titles = ["setting", "unit", *(learner_key(group.label, section.colors) for group in groups)]
     rows = [_setting_row("training steps", "", [f"{group.steps:,}" for group in groups], "")]
+    known = [_known_settings(group.learner) for group in groups]
     for name in dict.fromkeys(name for group in groups for name in group.settings):
-        known = [settings[name] for group in groups if name in (settings := _known_settings(group.learner))]
-        unit, meaning = (known[0].unit, known[0].meaning) if known else ("", "")
-        rows.append(_setting_row(name, unit, [_value(group, name) for group in groups], meaning))
+        about = [settings[name] for settings in known if name in settings]
+        unit, meaning = (about[0].unit, about[0].meaning) if about else ("", "")
+        values = [_value(group, name, settings) for group, settings in zip(groups, known, strict=True)]
+        rows.append(_setting_row(name, unit, values, meaning))
     title, words = "All settings", ["Bold: not the default."]
     if folder is not None:
         title = "All settings, and links to the data"
         links = [_links(group, folder) for group in groups]
         rows.append(_setting_row("runs, by seed", "", links, "record and policy of each"))
-        curves, about = (tag("a", name, href=f"{folder}{name}") for name in ("curves.csv", "study.json"))
-        words += [" π: the policies of a run. All tests of all runs are in ", curves, ", versions and times in ", about]
-        words.append(".")
+        curves, study = (tag("a", name, href=f"{folder}{name}") for name in ("curves.csv", "study.json"))
+        words += [" π: the policies of a run. All tests of all runs are in ", curves]
+        words += [", versions and times in ", study, "."]
     heads = ((title, "") for title in titles)
     shown = table(heads, rows, f"Settings of {section.title}", kind="statistics settings")
     return tag("details", tag("summary", title), shown, note(*words))
@@ -317,8 +319,7 @@ def _known_settings(learner: str) -> dict[str, SettingInfo]:
     return {setting.name: setting for setting in describe_settings(LEARNERS[learner].settings)}
 
 
-def _value(group: RunGroup, name: str) -> str:
-    known = _known_settings(group.learner)
+def _value(group: RunGroup, name: str, known: Mapping[str, SettingInfo]) -> str:
     if name not in group.settings or (known and name not in known):
         return "–"
     value = group.settings[name]
