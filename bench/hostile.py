@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import hocket as hk
-from hocket.draw.scene_files import read_scene
+from hocket.draw.scene import read_scene
 from hocket.draw.task_scene import scene_of
 from hocket.report.page import write_report
 from hocket.report.summary import summarize

@@ -6,8 +6,7 @@ import random
 import pytest
 
 import hocket as hk
-from hocket.draw.scene import Moment
-from hocket.draw.scene_files import read_scene
+from hocket.draw.scene import Moment, read_scene
 from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError, TaskError
 from hocket.task.files import task_from

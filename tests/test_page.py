@@ -22,8 +22,7 @@ from hocket.cli.study import write_pages
 from hocket.draw.geometry import Shape
 from hocket.draw.map_svg import map_svg, number_of
 from hocket.draw.markup import data_block, tag
-from hocket.draw.scene import Area, Scene
-from hocket.draw.scene_files import read_scene
+from hocket.draw.scene import Area, Scene, read_scene
 from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError
 from hocket.report.page import report_html, write_report

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
-from hocket.draw.scene import Area, Scene
-from hocket.draw.scene_files import read_scene
+from hocket.draw.scene import Area, Scene, read_scene
 from hocket.draw.task_scene import scene_of
 from hocket.learn.catalogue import shapes_on
 from hocket.report.summary import MOST_COMPARED, summarize

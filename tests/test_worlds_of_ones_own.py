@@ -7,7 +7,7 @@ import pytest
 
 import hocket as hk
 from hocket.adapters.individual import potentials
-from hocket.draw.scene_files import read_scene
+from hocket.draw.scene import read_scene
 from test_wrap import KNOWS, MEETING, STEPS, Number, Words, level, said_by_each, say, talk
 
 with warnings.catch_warnings():

@@ -23,7 +23,7 @@ from tyro.conf import Positional
 
 from hocket.cli.options import MaybePath, Number, names, option
 from hocket.cli.terminal import PIPE_WIDTH, UNLIMITED, aligned, make_console, print_line
-from hocket.draw.scene import Moment, Scene, listed
+from hocket.draw.scene import Moment, Scene, listed, read_scene
 from hocket.draw.task_scene import scene_of
 from hocket.draw.text import CELL, TextMap, clip
 from hocket.errors import FormatError, HocketError, TaskError, counted, known_names, require_known
@@ -156,7 +156,6 @@ def played_episode(task: Task, act: Teammates, seed: int, steps: int) -> tuple[S
 
 def kept_episode(folder: Path) -> tuple[Scene, Replay]:
     """Find the first episode that was kept in a folder of runs, of a greedy policy if there is one, and its map."""
-    from hocket.draw.scene_files import read_scene
     from hocket.study.store import load_results
 
     results = load_results(folder)

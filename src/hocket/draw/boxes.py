@@ -48,11 +48,9 @@ def close_boxes(machine: RewardMachine) -> RewardMachine | None:
     A box stays open if a state outside has its name, if an event leaves it for two states, or if it can be left and
     has a final state in it.
     """
-    boxes = {
-        box: states
-        for box, states in boxes_of(machine).items()
-        if INSIDE not in box and (box in states or box not in machine.states)
-    }
+    every = boxes_of(machine)
+    outer = [box for box in every if INSIDE not in box and (box in every[box] or box not in machine.states)]
+    boxes = {box: every[box] for box in outer}
     while boxes and machine.is_task_completion:
         home = {state: box for box, states in boxes.items() for state in states}
         name = {state: home.get(state, state) for state in machine.states}
@@ -64,17 +62,13 @@ def close_boxes(machine: RewardMachine) -> RewardMachine | None:
                 if moves.setdefault(key, name[target]) != name[target] or name[state] in final:
                     ambiguous.add(name[state])
         if not ambiguous:
-            states = Names(name.values())
-            closed = RewardMachine(
-                initial=name[machine.initial], transitions=moves, final=final, events=machine.events, states=states
-            )
+            start, states = name[machine.initial], Names(name.values())
+            closed = RewardMachine(initial=start, transitions=moves, final=final, events=machine.events, states=states)
             stands_for = np.array([closed.states.index(name[state]) for state in machine.states], np.int32)
             earlier, classes = machine.origin or (machine.states, np.arange(len(name), dtype=np.int32))
             origin = Origin(earlier, np.where(classes < 0, classes, stands_for[classes]))
-            edges, is_final = closed.graph[1:], closed.is_final
-            return RewardMachine._from_arrays(
-                closed.states, closed.events, closed.start, edges, is_final, origin=origin
-            )
+            parts = closed.states, closed.events, closed.start, closed.graph[1:], closed.is_final
+            return RewardMachine._from_arrays(*parts, origin=origin)
         boxes = {box: states for box, states in boxes.items() if box not in ambiguous}
     return None
 

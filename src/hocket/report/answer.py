@@ -16,10 +16,7 @@ GREEDY, SOFTMAX = "greedy", KINDS[0]
 
 
 def answer(section: Section, kind: str = GREEDY) -> str:
-    """Give the result of a task: that of its best learner, beside the optimum, and then that of the others.
-
-    Tests are greedy where there are such, unless another kind is asked for.
-    """
+    """Give the result of a task in tests of a kind, if there are any: of its best learner, the optimum, the others."""
     groups = [group for group in section.groups if group.finals]
     if not groups:
         return ""
@@ -34,7 +31,11 @@ def answer(section: Section, kind: str = GREEDY) -> str:
     sentence = f"{learnt}; {measure} {kind}{_optimum(section, kind, steps)}."
     if not others:
         return sentence
-    told = [_result(group, kind) for group in others[:MOST_NAMED]]
+    told = []
+    for group in others[:MOST_NAMED]:
+        final, runs = group.finals[kind], len(group.seeds)
+        some = f" ({final.learnt} of {runs} runs learnt)" if final.learnt < runs else ""
+        told.append(f"{group.label} {final.quartiles[1]:g}{some}")
     if len(others) > MOST_NAMED:
         told.append(f"and {len(others) - MOST_NAMED} more")
     return f"{best.label}: {sentence} Others: {', '.join(told)}."
@@ -44,12 +45,6 @@ def _rank(group: RunGroup, kind: str) -> tuple[float, float, float]:
     final = group.finals[kind]
     cost = -final.quartiles[1] if final.is_return else final.quartiles[1]
     return -final.learnt / len(group.seeds), cost, math.inf if final.learnt_after is None else final.learnt_after
-
-
-def _result(group: RunGroup, kind: str) -> str:
-    final = group.finals[kind]
-    some = f" ({final.learnt} of {len(group.seeds)} runs learnt)" if final.learnt < len(group.seeds) else ""
-    return f"{group.label} {final.quartiles[1]:g}{some}"
 
 
 def _optimum(section: Section, kind: str, steps: float) -> str:
@@ -80,10 +75,7 @@ def _percent(value: float) -> str:
 
 
 def runs_in_words(summary: Summary) -> str:
-    """Say what was run: how many runs, of whom, on what, and how long.
-
-    Runs of each learner on each task are told where all have as many.
-    """
+    """Say what was run: how many runs, of whom, on what, with how many seeds, and how long."""
     groups = [group for section in summary.sections for group in section.all_groups]
     counts, steps = [len(group.seeds) for group in groups], [group.steps for group in groups]
     learners = _listed([*dict.fromkeys(group.learner for group in groups)], "learners")

@@ -75,26 +75,22 @@ def _figure_svg(value: Section | WorldModel) -> str:
 
 
 def _section(section: Section) -> str:
-    chart = adapt_chart(_inline(_figure_svg(section)))
-    return f"{tag('h4', section.title)}{chart}{_table(section)}"
-
-
-def _summary(summary: Summary) -> str:
-    problems = [f"left out: {problem}" for problem in summary.problems]
-    return "".join(map(_section, summary.sections)) + "".join(map(_paragraph, problems))
-
-
-def _table(section: Section) -> str:
-    """Tabulate the final performance of every learner."""
+    """Draw the learning curves, and tabulate the final performance of every learner."""
     titles = ("learner", "runs", "policy", f"{section.measure}: median (quartiles)", "success")
     rows = [tag("tr", *(tag("th", title) for title in titles))]
     for group in section.all_groups:
         for kind, final in group.finals.items():
             low, middle, high = final.quartiles
-            numbers = (f"{middle:g} ({low:g} to {high:g})", f"{final.success.value:.3f}")
-            cells = (group.label, str(len(group.seeds)), kind, *numbers)
+            numbers = f"{middle:g} ({low:g} to {high:g})", f"{final.success.value:.3f}"
+            cells = group.label, str(len(group.seeds)), kind, *numbers
             rows.append(tag("tr", *(tag("td", cell) for cell in cells)))
-    return tag("table", *rows)
+    chart = adapt_chart(_inline(_figure_svg(section)))
+    return f"{tag('h4', section.title)}{chart}{tag('table', *rows)}"
+
+
+def _summary(summary: Summary) -> str:
+    problems = [f"left out: {problem}" for problem in summary.problems]
+    return "".join(map(_section, summary.sections)) + "".join(map(_paragraph, problems))
 
 
 FACES: dict[str, dict[type, Callable[[Any], str]]] = {

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.draw.scene import Scene
-from hocket.draw.scene_files import read_scene
+from hocket.draw.scene import Scene, read_scene
 from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError, HocketError
 from hocket.evaluation.evaluate import Bounds, bound_runs
