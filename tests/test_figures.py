@@ -134,7 +134,7 @@ KINDS = {
     "policy": lambda section, task: lambda path: maps.draw_policy(task, wavy(task), path, agent="A1"),
     "visits": lambda section, task: (
         lambda path: canvas.write_figure(
-            path, partial(maps.visits_figure, section_of(record("dqprm", 0, curve(0), task), task=task))
+            path, partial(visits, section_of(record("dqprm", 0, curve(0), task), task=task))
         )
     ),
 }
@@ -273,6 +273,17 @@ def wordy() -> hk.Task:
     return hk.Task(LONG, hk.Grid(2, 2, places={LONG: {3}}), agents, {LONG: {LONG: hk.Condition(LONG)}}, machine)
 
 
+def far_apart(section: Section) -> Figure:
+    """Draw curves as if some groups took far longer than others."""
+    with mock.patch.object(curves, "needs_log_x", return_value=True):
+        return curves.curves_figure(section)
+
+
+def visits(section: Section) -> Figure:
+    """Draw the visits of the first group."""
+    return maps.visits_figure(section, section.all_groups[0])
+
+
 def every_figure(ordinary: Section, sweep: Section) -> dict[str, Figure]:
     many, worst = hk.rendezvous(agents=10), wordy()
     small, rooms = gatehouse(), hk.load_task("rooms")
@@ -281,7 +292,7 @@ def every_figure(ordinary: Section, sweep: Section) -> dict[str, Figure]:
     both = replace(summary, title="both", sections=(sweep, ordinary))
     return {
         "curves": make(curves.curves_figure, ordinary),
-        "curves, both axes logarithmic": make(curves.curves_figure, ordinary, log_x=True, log_y=True),
+        "curves, both axes logarithmic": make(far_apart, ordinary),
         "curves of a sweep": make(curves.curves_figure, sweep),
         "bars": make(curves.learning_times_figure, ordinary),
         "bars of a sweep": make(curves.learning_times_figure, sweep),
@@ -293,9 +304,9 @@ def every_figure(ordinary: Section, sweep: Section) -> dict[str, Figure]:
         ),
         "policy by memory": make(maps.policy_figure, many, wavy(many, "iql"), agent="A1"),
         "policy with long names": make(maps.policy_figure, worst, wavy(worst), agent=LONG),
-        "visits with long names": make(maps.visits_figure, visited[worst.name]),
-        "visits of ten": make(maps.visits_figure, visited[many.name]),
-        "visits on one row": make(maps.visits_figure, visited[small.name]),
+        "visits with long names": make(visits, visited[worst.name]),
+        "visits of ten": make(visits, visited[many.name]),
+        "visits on one row": make(visits, visited[small.name]),
     }
 
 
@@ -385,7 +396,6 @@ def test_axes_have_units_and_limits(ordinary):
     assert axes.get_xlim() == (0, 40_000)
     low, high = axes.get_ylim()
     assert (axes.get_yscale(), 1 <= low < 21, 1000 < high < 1100) == ("log", True, True)
-    assert make(curves.curves_figure, ordinary, log_y=False).axes[0].get_ylim()[0] == 0
     assert "3 runs: median and quartiles" in told(axes.figure)
 
 
@@ -394,8 +404,7 @@ def test_training_steps_are_logarithmic_where_learners_are_far_apart(ordinary, s
         name: make(curves.curves_figure, own).axes[0].get_xscale() for name, own in (("o", ordinary), ("s", sweep))
     }
     assert scales == {"o": "linear", "s": "log"}
-    assert make(curves.curves_figure, sweep, log_x=False).axes[0].get_xscale() == "linear"
-    axes = make(curves.curves_figure, ordinary, log_x=True, log_y=True).axes[0]
+    axes = make(far_apart, ordinary).axes[0]
     assert (axes.get_xscale(), axes.get_yscale(), axes.get_xlim()) == ("log", "log", (1_000, 40_000))
     assert axes.get_ylim()[0] < 20
 
@@ -578,7 +587,7 @@ def test_what_cannot_be_drawn_is_refused():
 
 def test_visits_are_counted_per_episode_and_nobody_there_is_pale():
     task = gatehouse()
-    figure = make(maps.visits_figure, section_of(record("dqprm", 0, curve(0), task), task=task))
+    figure = make(visits, section_of(record("dqprm", 0, curve(0), task), task=task))
     first, second, scale = figure.axes
     assert colored(first).ravel().tolist() == [0.1, 10, None, None, None]  # 1 and 100 in ten episodes
     assert colored(second).ravel().tolist() == [0.1, 10, 1000, None, None]
@@ -589,23 +598,20 @@ def test_visits_are_counted_per_episode_and_nobody_there_is_pale():
 
 def test_of_many_agents_the_first_are_shown_and_it_is_said():
     task = hk.rendezvous(agents=14)
-    figure = make(maps.visits_figure, section_of(record("dqprm", 0, curve(0), task), task=task))
+    figure = make(visits, section_of(record("dqprm", 0, curve(0), task), task=task))
     assert [axes.get_title() for axes in figure.axes[:-1]] == [f"A{number}" for number in range(1, 13)]
     assert "the first 12 of 14 agents" in told(figure)
 
 
-def test_a_group_is_chosen_by_its_label():
+def test_visits_are_shown_of_groups_whose_runs_keep_them():
     task = gatehouse()
     records = [record("hil", 0, curve(0)), *(record(name, 0, curve(0), task) for name in ("dqprm", "optimal"))]
     section = section_of(*(replace(own, digest=task.digest) for own in records), task=task)
-    assert "visits, dqprm" in told(make(maps.visits_figure, section))  # the first that has any
-    assert "visits, optimal" in told(make(maps.visits_figure, section, group="optimal"))
-    with pytest.raises(hk.HocketError, match="hil has none"):
-        make(maps.visits_figure, section, group="hil")
-    with pytest.raises(hk.HocketError, match=r"group 'dqrm' does not exist \(did you mean 'dqprm'\?\)"):
-        make(maps.visits_figure, section, group="dqrm")
-    with pytest.raises(hk.HocketError, match="any group has none"):
-        make(maps.visits_figure, replace(section, scene=None))
+    shown = {group.label: group for group in section.all_groups if maps.can_show_visits(section, group)}
+    assert [*shown] == ["dqprm", "optimal"]
+    for label, group in shown.items():
+        assert f"visits, {label}" in told(make(maps.visits_figure, section, group))
+    assert not any(maps.can_show_visits(replace(section, scene=None), group) for group in section.all_groups)
 
 
 def test_visits_that_do_not_fit_the_map_are_not_drawn():
@@ -622,7 +628,7 @@ def test_visits_that_do_not_fit_the_map_are_not_drawn():
 def test_walls_and_outlines_are_where_they_are_in_the_world():
     task = hk.load_task("buttons")
     section = section_of(record("dqprm", 0, curve(0), task), task=task)
-    axes = make(maps.visits_figure, section).axes[0]
+    axes = make(visits, section).axes[0]
     walls = np.zeros((task.grid.rows, task.grid.columns), np.int64)
     for own in axes.patches:
         x, y, width, height = (round(side) for side in (own.get_x(), own.get_y(), own.get_width(), own.get_height()))

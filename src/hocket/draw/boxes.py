@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import takewhile
+from itertools import accumulate, takewhile
 
 import numpy as np
 
@@ -22,19 +22,18 @@ def boxes_of(machine: RewardMachine) -> Mapping[str, tuple[str, ...]]:
     >>> dict(boxes_of(sequence("unlock", fetch=sequence("get", "put"))))
     {'fetch': ('fetch', 'fetch › put')}
     """
-    paths = {INSIDE.join(path) for members in machine.members.values() for name in members for path in _outer(name)}
+    paths = {path for members in machine.members.values() for name in members for path in _paths(name)[:-1]}
     boxes: dict[str, list[str]] = {}
     for state, members in machine.members.items():
-        inside = [[*_outer(name), *([name.split(INSIDE)] if name in paths else [])] for name in members]
+        inside = [_paths(name) if name in paths else _paths(name)[:-1] for name in members]
         for path, *_ in takewhile(lambda each: each.count(each[0]) == len(each), zip(*inside, strict=False)):
-            boxes.setdefault(INSIDE.join(path), []).append(state)
+            boxes.setdefault(path, []).append(state)
     return {box: tuple(boxes[box]) for box in sorted(boxes, key=lambda box: box.count(INSIDE)) if len(boxes[box]) > 1}
 
 
-def _outer(name: str) -> list[list[str]]:
-    """List the paths of the boxes around a state, the outermost first."""
-    path = name.split(INSIDE)
-    return [path[:depth] for depth in range(1, len(path))]
+def _paths(name: str) -> list[str]:
+    """List the boxes around a state, the outermost first, and then the state."""
+    return [*accumulate(name.split(INSIDE), lambda outer, inner: outer + INSIDE + inner)]
 
 
 def label_in(box: str, state: str) -> str:

@@ -63,10 +63,7 @@ def color_number(name: str) -> int:
 
 
 def choose_colors(places: Mapping[str, Hashable]) -> dict[str, str]:
-    """Choose a background for each place: the colour in its name, or else by its name, paler where it is taken.
-
-    Names of the same place share one.
-    """
+    """Choose a background for each place, by the first of its names: the colour in it, or any; paler where taken."""
     colors: dict[Hashable, str] = {}
     taken: Counter[str] = Counter()
     for name, place in places.items():

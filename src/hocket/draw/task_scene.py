@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from hocket.draw.geometry import Shape, rectangles
 from hocket.draw.palette import PALE, choose_colors, choose_letters
-from hocket.draw.scene import Area, Barrier, Scene, listed_team
+from hocket.draw.scene import Area, Scene, listed_team
 from hocket.task.grid import STAY, STEPS, Grid
 from hocket.task.task import Task
 
@@ -62,12 +62,10 @@ def _areas(task: Task, corners: Collection[str]) -> tuple[Area, ...]:
     together: dict[frozenset[int], list[str]] = {}
     for name, cells in places.items():
         together.setdefault(cells, []).append(name)
-    gates: dict[str, list[Barrier]] = {}
-    for name, agent in task.agents.items():
-        for region, gate in agent.gates.items():
-            gates.setdefault(region, []).append((name, gate))
+    gated_by = [(name, agent.gates) for name, agent in task.agents.items() if agent.gates]
+    gates = {place: [(name, own[place]) for name, own in gated_by if place in own] for place in places}
     first = {names[0]: cells for cells, names in together.items()}
-    gated = {names[0] for names in together.values() if any(name in gates for name in names)}
+    gated = {names[0] for names in together.values() if any(gates[name] for name in names)}
     chosen = {*sorted(first, key=lambda name: name not in gated)[:MOST_NAMED]}
     named = {name: cells for name, cells in first.items() if name in chosen}
     tags = _choose_tags(named, gated, task.grid.letters)
@@ -78,7 +76,7 @@ def _areas(task: Task, corners: Collection[str]) -> tuple[Area, ...]:
             colors.get(names[0], PALE),
             tuple(names),
             tags.get(names[0], ""),
-            tuple(gate for name in names for gate in gates.get(name, ())),
+            tuple(gate for name in names for gate in gates[name]),
         )
         for cells, names in together.items()
     )
@@ -87,14 +85,11 @@ def _areas(task: Task, corners: Collection[str]) -> tuple[Area, ...]:
 def _choose_tags(
     places: Mapping[str, Collection[int]], gated: Collection[str], letters: Mapping[str, str]
 ) -> dict[str, str]:
-    """Choose a short name for each place: its letter in the file, its initial and the number that it ends in, or else
-    a letter.
-
-    Where there is a gate it is a letter, which leaves room for a cross.
+    """Choose a short name for each place: its letter in the file, or its initial and the number that it ends in, or
+    else, as always where there is a gate and a cross needs room, a letter.
     """
-    given = {
-        name: letters[name] for name in places if letters.get(name, " ").isascii() and letters.get(name, "").strip()
-    }
+    in_file = {name: letters.get(name, "") for name in places}
+    given = {name: letter for name, letter in in_file.items() if letter.isascii() and letter.strip()}
     ends = {name: name.split()[-1] for name in places if name not in gated and name not in given}
     numbered = {name: f"{name[0].upper()}{end}" for name, end in ends.items() if end.isdecimal()}
     if len({*numbered.values()}) < len(numbered) or any(len(tag) > LONGEST_TAG for tag in numbered.values()):

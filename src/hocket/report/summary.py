@@ -196,10 +196,7 @@ def spans(values: Iterable[float], least: float) -> bool:
 
 
 def line_numbers(groups: Sequence[RunGroup]) -> list[int]:
-    """Number the colours of groups: the n-th of our learners has the n-th one, on pages and in figures alike.
-
-    What is not ours, or there several times, has what is left.
-    """
+    """Number the colours of groups: the n-th of our learners has the n-th, what is not ours or there twice the rest."""
     learners = [group.learner for group in groups]
     ours = [learner.name for learner in LEARNERS.values() if not learner.is_reference]
     known = {name: ours.index(name) for name in {*learners} & {*ours} if learners.count(name) == 1}
@@ -248,9 +245,8 @@ def measure_level(curve: Curve, most_steps: int) -> Level:
 def _made(results: Results) -> tuple[tuple[str, str], ...]:
     """Say with what, on what, and in how much time all this was run."""
     about, records = results.about, results.records
-    facts = [(name, str(about[name])) for name in ("hocket", "python", "numpy", "numba", "machine") if name in about]
-    if isinstance(cores := about.get("cores"), int):
-        facts.append(("cores", str(cores)))
+    names = ("hocket", "python", "numpy", "numba", "machine", "cores")
+    facts = [(name, str(about[name])) for name in names if name in about]
     if isinstance(wall := about.get("wall_seconds"), int | float):
         facts.append(("last session", f"{wall:.1f} s"))
     return (*facts, ("runs", f"{len(records):,}"), ("training steps", f"{sum(record.steps for record in records):,}"))

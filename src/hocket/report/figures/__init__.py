@@ -61,7 +61,7 @@ def _of_section(section: Section) -> Iterator[tuple[str, Make]]:
             yield f"{title}-learning-times{suffix}", partial(learning_times_figure, section, policy=kind)
     for group in section.all_groups:
         if can_show_visits(section, group):
-            yield f"{title}-visits-{slug(group.label)}", partial(visits_figure, section, group=group.label)
+            yield f"{title}-visits-{slug(group.label)}", partial(visits_figure, section, group)
 
 
 def _of_policies(results: Results, section: Section) -> Iterator[tuple[str, Make]]:

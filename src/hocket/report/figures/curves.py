@@ -36,19 +36,16 @@ WIDEST = COLUMN * POINTS * 0.45  # points of a name beside a bar
 ROOM = 0.3  # of the longest bar, that is left for its number
 
 
-def curves_figure(section: Section, *, policy: str = KINDS[0], log_x: bool | None = None, log_y: bool = True) -> Figure:
+def curves_figure(section: Section, *, policy: str = KINDS[0]) -> Figure:
     """Draw the median test steps over training with the quartiles as bands, and below the share of tests that succeed.
 
-    A reference is a line across; what is published is a dotted line, with a diamond where it was reached. Without
-    `log_x`, training steps are on a logarithmic axis where one learner takes more than ten times as long as another to
-    learn.
+    A reference is a line across; what is published is a dotted line, with a diamond where it was reached.
     """
     groups = groups_with_tests(section, policy)
     if not groups:
         raise _nothing(section.title, policy)
     looks = canvas.strokes(groups)
-    log_x = needs_log_x(section, policy) if log_x is None else log_x
-    log_y = log_y and not section.has_returns
+    log_x = needs_log_x(section, policy)
     level = section.level(policy)
     names = [canvas.wrap(canvas.literal(group.label), TEXT, WIDTH - HANDLE) for group in groups]
     if section.reference is not None and level is not None:
@@ -70,7 +67,7 @@ def curves_figure(section: Section, *, policy: str = KINDS[0], log_x: bool | Non
     handles = [Line2D([], [], **_line(stroke), **_marker(stroke)) for stroke in looks]
     if level is not None:
         handles.append(axes.axhline(level, color=INK, linewidth=0.9, linestyle=(0, (5, 2)), zorder=2.5))
-    _scale(axes, section, groups, policy, log_x, log_y)
+    _scale(axes, section, groups, policy, log_x)
     below.set(ylim=(-0.04, 1.04), xlabel="training steps", ylabel="success")
     below.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
     _rule(below)
@@ -162,7 +159,7 @@ def _marks(step: NDArray[np.int64], log_x: bool, shift: float) -> NDArray[np.int
     return np.unique(np.abs(along[:, None] - spots).argmin(axis=0))
 
 
-def _scale(axes: Axes, section: Section, groups: Sequence[RunGroup], policy: str, log_x: bool, log_y: bool) -> None:
+def _scale(axes: Axes, section: Section, groups: Sequence[RunGroup], policy: str, log_x: bool) -> None:
     steps = np.concatenate([group.curves[policy].step for group in groups])
     most = section.most_steps
     if log_x:
@@ -170,19 +167,16 @@ def _scale(axes: Axes, section: Section, groups: Sequence[RunGroup], policy: str
         _logarithmic(axes, "x", max(first, 1), max(int(steps.max()), first + 1))
     else:
         _linear(axes, int(steps.max()) or 1, 5)
-    if log_y:
-        shown = [float(group.curves[policy].quartiles.low.min()) for group in groups]
-        shown += [comparison.published.final for comparison in section.published_levels if policy == KINDS[0]]
-        least = min([*shown, section.level(policy) or math.inf, most / 2])
-        _logarithmic(axes, "y", max(least, 1) / 1.15, most * 1.08)  # as on the page
-    elif section.has_returns:
+    if section.has_returns:
         bands = [group.curves[policy].quartiles for group in groups]
         level = section.level(policy) or 0.0
         least, highest = (pick(*(pick(*band.low, *band.high) for band in bands), level, 0.0) for pick in (min, max))
         axes.set_ylim(least * 1.04, highest * 1.04 or 1.0)
     else:
-        axes.set_ylim(0, most * 1.04)
-        axes.yaxis.set_major_formatter(canvas.counted)
+        shown = [float(group.curves[policy].quartiles.low.min()) for group in groups]
+        shown += [comparison.published.final for comparison in section.published_levels if policy == KINDS[0]]
+        least = min([*shown, section.level(policy) or math.inf, most / 2])
+        _logarithmic(axes, "y", max(least, 1) / 1.15, most * 1.08)  # as on the page
     axes.set_ylabel("return" if section.has_returns else f"test steps\n(a failure counts as {most:,})")
     _rule(axes)
 

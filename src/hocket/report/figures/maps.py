@@ -194,19 +194,19 @@ def _arrow(action: int, *, alone: bool) -> Numbers:
 # Visits.
 
 
-def visits_figure(section: Section, *, group: str | None = None) -> Figure:
-    """Draw how often each agent was where, in reviews of a group's runs; without a label, of the first that has any."""
-    chosen, scene = _visited(section, group), section.scene
-    assert scene is not None and chosen.visits is not None
+def visits_figure(section: Section, group: RunGroup) -> Figure:
+    """Draw how often each agent was where, in reviews of a group's runs that have kept it."""
+    scene = section.scene
+    assert scene is not None and group.visits is not None
     agents = scene.agents[:MOST_AGENTS]
-    episodes = chosen.bounds.episodes if chosen.bounds is not None else 0
-    values = chosen.visits[: len(agents)] / (episodes or 1)
+    episodes = group.bounds.episodes if group.bounds is not None else 0
+    values = group.visits[: len(agents)] / (episodes or 1)
     of = f"{episodes:,} episodes of " if episodes else ""
-    notes = [f"softmax policies, {of}{canvas.count_runs([chosen])}; pale: never there"]
+    notes = [f"softmax policies, {of}{canvas.count_runs([group])}; pale: never there"]
     notes += [list_areas(scene)] if scene.areas else []
     if len(scene.agents) > len(agents):
         notes.append(f"the first {len(agents)} of {len(scene.agents):,} agents")
-    title = f"{canvas.literal(section.title, LONGEST_NAME)}: visits, {canvas.literal(chosen.label)}"
+    title = f"{canvas.literal(section.title, LONGEST_NAME)}: visits, {canvas.literal(group.label)}"
     cell = CELL if len(agents) <= FEW else SMALL_CELL
     panels = Panels(scene, [canvas.literal(name) for name in agents], title, notes, cell)
     norm, colors = scale_for(values, wide=True), matplotlib.colormaps[VISITS]
@@ -215,17 +215,6 @@ def visits_figure(section: Section, *, group: str | None = None) -> Figure:
     for axes in panels.maps:
         panels.draw_areas(axes)
     return panels.figure
-
-
-def _visited(section: Section, label: str | None) -> RunGroup:
-    """Find a group whose visits can be drawn."""
-    if label is not None:
-        require_known(label, [group.label for group in section.all_groups], "group")
-    for group in section.all_groups:
-        if can_show_visits(section, group) and label in (None, group.label):
-            return group
-    what = "any group" if label is None else label
-    raise HocketError(f"{section.title}: visits are drawn on a map of cells where runs keep them, {what} has none")
 
 
 def can_show_visits(section: Section, group: RunGroup) -> bool:

@@ -44,10 +44,7 @@ THEOREM = (
 def table(
     titles: Iterable[tuple[str, str]], rows: Iterable[Row], label: str, *, texts: int = 0, kind: str = "statistics"
 ) -> Html:
-    """Lay out a table of cells that scrolls by itself where it is wide.
-
-    It can be sorted if the first `texts` columns are text and the others numbers.
-    """
+    """Lay out a table that scrolls; it can be sorted if its first `texts` columns are text and the others numbers."""
     heads = []
     for index, (title, unit) in enumerate(titles):
         order = ("number" if index >= texts else "text") if texts else None
