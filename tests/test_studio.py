@@ -24,7 +24,7 @@ from hocket.errors import FormatError, HocketError
 from hocket.files import UNFINISHED
 from hocket.machine.formats import toml
 from hocket.studio import guard
-from hocket.studio.pictures import MOST_INTERESTING, excerpt_of
+from hocket.studio.pictures import MOST_INTERESTING, excerpt_of, picture_of
 from hocket.studio.processes import CutOffError, TrainingProcess, Worker
 from hocket.studio.sections import keys_of, line_of
 from hocket.studio.server import ConflictError, Folder, Studio, _body, _while_wanted
@@ -140,13 +140,13 @@ def test_all_cheapest_repairs_are_found_and_each_repairs_it():
 def test_a_placed_machine_has_every_state_and_edge_inside():
     machine = hk.load_task("buttons").machine
     placed = place_machine(machine)
-    width, height = placed.size
-    assert len(placed.states) == 8 and len(placed.edges) == 12
-    for x, y, wide, high in placed.states:
+    width, height = placed["size"]
+    assert len(placed["nodes"]) == 8 and len(placed["routes"]) == 12
+    for x, y, wide, high in placed["nodes"]:
         assert x - wide / 2 >= 0 and x + wide / 2 <= width + 0.1 and y - high / 2 >= 0 and y + high / 2 <= height + 0.1
-    for (source, target), route in placed.edges.items():
-        for place, point in ((source, route.curve[0]), (target, route.tip)):
-            x, y, wide, high = placed.states[place]
+    for edge, route in zip(picture_of(machine)["edges"], placed["routes"], strict=True):
+        for place, point in ((edge["from"], route["curve"][0]), (edge["to"], route["tip"])):
+            x, y, wide, high = placed["nodes"][place]
             assert abs(((point[0] - x) / wide) ** 2 + ((point[1] - y) / high) ** 2 - 0.25) < 0.06  # on its rim
 
 

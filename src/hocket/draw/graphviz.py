@@ -80,22 +80,6 @@ class Panel(NamedTuple):
     size: Pair
 
 
-class MachineLayout(NamedTuple):
-    """Where Graphviz puts the states and edges of a machine, right and down from the upper left corner, in points."""
-
-    size: Pair
-    states: list[tuple[float, float, float, float]]  # of each state in order: its middle, its width and height
-    edges: dict[tuple[int, int], Route]  # by the numbers of two states
-
-
-class Route(NamedTuple):
-    """The way of an edge: control points of a Bézier curve, the arrow's point, and the middle of its label."""
-
-    curve: list[Pair]
-    tip: Pair
-    label: Pair
-
-
 def require_format(path: str | Path) -> str:
     """Return the suffix of a drawing's file, which says its format; refuse others."""
     form = Path(path).suffix.lower()
@@ -149,26 +133,31 @@ def embedded_machine(machine: RewardMachine, events: Iterable[str], label: str) 
     return tag("svg", elements, width=width, height=height, **look), width
 
 
-def place_machine(machine: RewardMachine) -> MachineLayout:
-    """Let Graphviz lay a machine out, for those who draw it themselves."""
+def place_machine(machine: RewardMachine) -> dict[str, list[Any]]:
+    """Let Graphviz lay a machine out for a page that draws it: right and down from the upper left corner, in points.
+
+    Each node has the middle, the width and the height of a state, each route the control points of an edge's Bézier
+    curve, its arrow's point, and the middle of its label.
+    """
     _check_size("", machine)
     marks = _marks(machine, "m", choose_styles(machine.events))
-    states, edges = [], {}
+    nodes, routes = [], []
     with _graphviz():
         graph = _laid_out("", marks)
         width, height = map(float, graph.graph_attr["bb"].split(",")[2:])
+
+        def points(text: str) -> list[list[float]]:
+            return [[round(float(right), 1), round(height - float(up), 1)] for right, up in POINT.findall(text)]
+
         for mark in marks:
             thing = (graph.get_edge(*mark.ends, mark.name) if mark.ends else graph.get_node(mark.name)).attr
-            first, *others = [(float(right), height - float(up)) for right, up in POINT.findall(thing["pos"])]
+            tip, *curve = points(thing["pos"])  # of an edge, Graphviz tells its arrow's point first
             if "data-state" in mark.data:
-                states.append((*first, float(thing["width"]) * POINTS, float(thing["height"]) * POINTS))
-            elif "data-edge" in mark.data:  # its curve begins with its arrow's point
-                source, target = map(int, mark.data["data-edge"].split("-"))
-                [(right, up)] = POINT.findall(thing["lp"])
+                nodes.append([*tip, *(round(float(thing[side]) * POINTS, 1) for side in ("width", "height"))])
+            elif "data-edge" in mark.data:
                 is_back = not thing["pos"].startswith("e")  # it leads back
-                curve, label = others[::-1] if is_back else others, (float(right), height - float(up))
-                edges[source, target] = Route(curve, first, label)
-    return MachineLayout((width, height), states, edges)
+                routes.append({"curve": curve[::-1] if is_back else curve, "tip": tip, "label": points(thing["lp"])[0]})
+    return {"size": [round(width, 1), round(height, 1)], "nodes": nodes, "routes": routes}
 
 
 def _inked(text: str | None) -> str | None:

@@ -63,7 +63,7 @@ def _areas(task: Task, corners: Collection[str]) -> tuple[Area, ...]:
     for name, cells in places.items():
         together.setdefault(cells, []).append(name)
     gated_by = [(name, agent.gates) for name, agent in task.agents.items() if agent.gates]
-    gates = {place: [(name, own[place]) for name, own in gated_by if place in own] for place in places}
+    gates = {place: [(name, closed[place]) for name, closed in gated_by if place in closed] for place in places}
     first = {names[0]: cells for cells, names in together.items()}
     gated = {names[0] for names in together.values() if any(gates[name] for name in names)}
     chosen = {*sorted(first, key=lambda name: name not in gated)[:MOST_NAMED]}

@@ -46,13 +46,7 @@ def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
     data |= _boxes(machine, wait)
     if not wait and len(names) > AT_ONCE:
         return data | {"later": True}
-    placed = place_cached(machine)
-    routes = [
-        {"curve": [*map(_rounded, curve)], "tip": _rounded(tip), "label": _rounded(label)}
-        for curve, tip, label in (placed.edges[edge] for edge in edges)
-    ]
-    layout = {"size": _rounded(placed.size), "nodes": [*map(_rounded, placed.states)], "routes": routes}
-    return data | {"layout": layout}
+    return data | {"layout": place_cached(machine)}  # whose edges have the same order
 
 
 def _boxes(machine: RewardMachine, wait: bool) -> Data:
@@ -79,10 +73,6 @@ def _boxes(machine: RewardMachine, wait: bool) -> Data:
 
 def _few(names: Sequence[str]) -> list[str]:
     return [*names] if len(names) <= MOST_MEMBERS else [*names[:MOST_MEMBERS], f"… {len(names) - MOST_MEMBERS:,} more"]
-
-
-def _rounded(numbers: tuple[float, ...]) -> list[float]:
-    return [round(number, 1) for number in numbers]
 
 
 def excerpt_of(machine: RewardMachine, interesting: Sequence[str]) -> RewardMachine:
