@@ -9,17 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.statistics import (
-    Interval,
-    Quartiles,
-    interquartile_interval,
-    learnt_steps,
-    mean_share,
-    median_or_never,
-    quartiles,
-    trailing_mean,
-    trailing_median,
-)
+from hocket import statistics
+from hocket.statistics import Interval, Quartiles
 from hocket.study.records import Record, TestEpisodes
 
 LAST_TESTS = 10  # of each run: its final performance, and at any time how it does
@@ -114,9 +105,9 @@ def curve_of(tests: Sequence[RunTests]) -> Curve:
 
     return Curve(
         steps,
-        quartiles(together(lambda part: trailing_median(part.taken, LAST_TESTS))),
-        together(lambda part: trailing_mean(part.success.mean(axis=2), LAST_TESTS)).mean(axis=0),
-        quartiles(together(lambda part: part.taken.mean(axis=2))),
+        statistics.quartiles(together(lambda part: statistics.trailing_median(part.taken, LAST_TESTS))),
+        together(lambda part: statistics.trailing_mean(part.success.mean(axis=2), LAST_TESTS)).mean(axis=0),
+        statistics.quartiles(together(lambda part: part.taken.mean(axis=2))),
         together(lambda part: part.success.mean(axis=2)).mean(axis=0),
     )
 
@@ -127,25 +118,21 @@ def _learnt_steps(tests: RunTests) -> NDArray[np.object_]:  # [R] of int or None
     if tests.is_return:
         final = np.median(taken[:, -LAST_TESTS:], axis=(1, 2), keepdims=True)
         taken, success = 2 * final - taken, np.broadcast_to(final > 0, success.shape)  # what is missing is a cost
-    learnt = learnt_steps(tests.step, taken, success, least=ENOUGH, tolerance=NEAR, window=LAST_TESTS)
+    learnt = statistics.learnt_steps(tests.step, taken, success, least=ENOUGH, tolerance=NEAR, window=LAST_TESTS)
     return np.array(learnt, np.object_)
 
 
 def final_of(tests: Sequence[RunTests], *, is_same: bool) -> FinalPerformance:
     """Sum up the last tests of each run; all of them, where they are all of the same policy."""
     count = 0 if is_same else LAST_TESTS
-    low, middle, high = quartiles(_of_each(tests, lambda part: np.median(part.taken[:, -count:], axis=(1, 2))))
+    medians = _of_each(tests, lambda part: np.median(part.taken[:, -count:], axis=(1, 2)))
+    low, middle, high = map(float, statistics.quartiles(medians))
     scores = tuple(_of_each(tests, lambda part: part.taken[:, -count:].mean(axis=(1, 2))).tolist())
     shares = tuple(_of_each(tests, lambda part: part.success[:, -count:].mean(axis=(1, 2))).tolist())
     learnt = _of_each(tests, _learnt_steps).tolist()
-    after = median_or_never(learnt)
-    return FinalPerformance(
-        (float(low), float(middle), float(high)),
-        interquartile_interval(scores, resamples=max(FEWEST_DRAWS, min(DRAWS, MOST_DRAWN // len(scores)))),
-        mean_share(shares),
-        None if after is None else round(after),
-        sum(step is not None for step in learnt),
-        scores,
-        shares,
-        all(part.is_return for part in tests),
-    )
+    after = statistics.median_or_never(learnt)
+    draws = max(FEWEST_DRAWS, min(DRAWS, MOST_DRAWN // len(scores)))
+    mean, success = statistics.interquartile_interval(scores, resamples=draws), statistics.mean_share(shares)
+    learnt_after, runs = None if after is None else round(after), sum(step is not None for step in learnt)
+    is_return = all(part.is_return for part in tests)
+    return FinalPerformance((low, middle, high), mean, success, learnt_after, runs, scores, shares, is_return)
