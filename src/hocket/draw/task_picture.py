@@ -52,10 +52,9 @@ class _Pill(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """Lines of the legend, and what stands before them."""
+    """Lines of the legend, the first of which names what stands before it; without that, all are notes."""
 
-    names: Sequence[str]
-    remarks: Sequence[str] = ()
+    said: Sequence[str]
     sample: Sample | None = None
     width: float = SWATCH  # of the sample
 
@@ -124,7 +123,7 @@ def _map_panel(scene: Scene, notes: Sequence[str]) -> Panel:
     """Draw a map under the task's name, and a legend beside it."""
     cell = min(CELL, LARGEST[0] / scene.columns, LARGEST[1] / scene.rows)
     agents = _pills(scene, cell)
-    entries = [*_entries(scene, agents), *(_Entry([], [note]) for note in notes)]
+    entries = [*_entries(scene, agents), *(_Entry([note]) for note in notes)]
     legend, (right, bottom) = _legend(entries, scene.columns * cell + GAP, TOP + scene.rows * cell)
     title_size = float(TITLE_SIZE)
     right = max(right, measure([scene.task], title_size)[scene.task])
@@ -246,36 +245,37 @@ def _entries(scene: Scene, agents: Iterable[_Pill]) -> Iterator[_Entry]:
         several = len(scene.regions.get(pill.agents[0], ()))
         line = f"start of {listed(pill.agents)}" + (f" ({listed(corners)})" if corners else "")
         line += f", one of {several} cells" if several else ""
-        yield _Entry([line], sample=partial(_pill, pill, math.inf), width=pill.width + 2 * MARGIN)
+        yield _Entry([line], partial(_pill, pill, math.inf), pill.width + 2 * MARGIN)
         unnamed -= len(pill.agents)
     if unnamed:
-        yield _Entry([f"starts of {unnamed:,} more agents"], sample=_dot)
+        yield _Entry([f"starts of {unnamed:,} more agents"], _dot)
     for area in scene.areas:
         if area.tag:
-            yield _Entry([listed(area.names)], area.notes, partial(_swatch, area))
+            yield _Entry([listed(area.names), *area.notes], partial(_swatch, area))
     if others := [area for area in scene.areas if not area.tag]:
         count = sum(len(area.names) for area in others)
-        yield _Entry([counted(count, "more place")], sample=partial(_swatch, others[0]))
+        yield _Entry([counted(count, "more place")], partial(_swatch, others[0]))
 
 
 def _legend(entries: Sequence[_Entry], left: float, bottom: float) -> tuple[list[Mark], Pair]:
     """Set entries into columns of about one height, at most that of the map; return the lower right corner too."""
-    widths = measure([line for entry in entries for line in (*entry.names, *entry.remarks)], TEXT)
+    widths = measure([line for entry in entries for line in entry.said], TEXT)
     before = max(entry.width for entry in entries)
-    heights = [ROW + LINE * (len(names) + len(remarks) - 1) for names, remarks, *_ in entries]
+    heights = [ROW + LINE * (len(entry.said) - 1) for entry in entries]
     columns = math.ceil(sum(heights) / max(bottom - TOP, LOWEST))
     share = sum(heights) / columns
     marks: list[Mark] = []
     right, top, lowest = left, TOP, bottom
-    for number, (names, remarks, sample, _) in enumerate(entries):
+    for number, (said, sample, _) in enumerate(entries):
         if top + heights[number] / 2 > TOP + share:
             left, top = right + GAP, TOP
         if sample is not None:
             marks += sample(f"sample{number}", (left, before, top + 2, ROW - 4))
         start = left if sample is None else left + before + GAP / 2
-        for index, line in enumerate((*names, *remarks)):
+        for index, line in enumerate(said):
             frame = start, widths[line], top + index * LINE, ROW
-            marks.append(words(f"line{number}n{index}", line, frame, TEXT, NOTE if index >= len(names) else INK))
+            color = NOTE if index or sample is None else INK
+            marks.append(words(f"line{number}n{index}", line, frame, TEXT, color))
             right = max(right, start + widths[line])
         top += heights[number]
         lowest = max(lowest, top)

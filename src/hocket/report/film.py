@@ -23,7 +23,7 @@ from hocket.draw.pixels import MapPainter
 from hocket.draw.scene import Area, Moment, Scene
 from hocket.errors import FormatError, SettingsError
 from hocket.files import write_whole
-from hocket.study.records import Replay
+from hocket.study.records import Replay, changes_of
 
 STEP = 0.25  # seconds that a step takes
 PAUSE = 6  # steps for which the end is shown
@@ -114,14 +114,11 @@ def _gate_style(scene: Scene, episode: Replay, steps: int) -> str:
     closed, rules = _closed(scene, episode), []
     for number, area in enumerate(scene.areas):
         if area.gates:
-            changes = [
-                f"{100 * step / steps:.4g}%{{visibility:{'visible' if area in now else 'hidden'}}}"
-                for step, now in enumerate(closed)
-                if step == 0 or (area in now) != (area in closed[step - 1])
-            ]
+            looks = changes_of(["visible" if area in now else "hidden" for now in closed])
+            changes = [f"{100 * step / steps:.4g}%{{visibility:{look}}}" for step, look in looks]
             rules.append(f"@keyframes gate{number}{{{''.join(changes)}}}")
-            look = f"display:inline;animation:gate{number} {steps * STEP:g}s step-end infinite"
-            rules.append(f'.map [data-area="{number}"] .closed{{{look}}}')
+            animated = f"display:inline;animation:gate{number} {steps * STEP:g}s step-end infinite"
+            rules.append(f'.map [data-area="{number}"] .closed{{{animated}}}')
     return "".join(rules)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, partialmethod
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -157,11 +157,8 @@ class Section:
     def __repr__(self) -> str:
         return f"<Section {self.title!r}: {', '.join(group.label for group in self.groups)}>"
 
-    def _repr_svg_(self) -> str | None:
-        return show_in_notebook(self, "svg")
-
-    def _repr_html_(self) -> str | None:
-        return show_in_notebook(self, "html")
+    _repr_svg_ = partialmethod(show_in_notebook, "svg")
+    _repr_html_ = partialmethod(show_in_notebook, "html")
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,8 +176,7 @@ class Summary:
     def __repr__(self) -> str:
         return f"<Summary {self.title!r}: {', '.join(section.title for section in self.sections)}>"
 
-    def _repr_html_(self) -> str | None:
-        return show_in_notebook(self, "html")
+    _repr_html_ = partialmethod(show_in_notebook, "html")
 
 
 def needs_log_x(section: Section, policy: str = KINDS[0]) -> bool:
