@@ -2,8 +2,8 @@
 
 import pytest
 
-from hocket.report.answer import across_tasks
 from hocket.report.page import report_html
+from hocket.report.page.standings import across_tasks
 from hocket.report.summary import summarize
 from hocket.study.store import load_results
 from studies import record, small_study, write_study

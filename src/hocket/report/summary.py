@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hocket.draw.scene import Scene, read_scene
 from hocket.draw.task_scene import scene_of
-from hocket.errors import FormatError, HocketError
+from hocket.errors import FormatError, HocketError, counted
 from hocket.evaluation.evaluate import Bounds, bound_runs
 from hocket.lazy import show_in_notebook
 from hocket.learn.catalogue import LEARNERS, is_reference
@@ -183,6 +183,12 @@ def needs_log_x(section: Section, policy: str = KINDS[0]) -> bool:
     """Say whether some groups learn so much sooner than others that a linear axis would not show it."""
     times = [group.finals[policy].learnt_after for group in section.groups if policy in group.finals]
     return spans([step for step in times if step is not None], FAR_APART)
+
+
+def ranged(values: Sequence[int], thing: str) -> str:
+    """Write from how many to how many of a thing there are."""
+    low, high = min(values), max(values)
+    return counted(high, thing) if low == high else f"{low:,} to {counted(high, thing)}"
 
 
 def spans(values: Iterable[float], least: float) -> bool:

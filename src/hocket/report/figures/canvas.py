@@ -20,8 +20,7 @@ from hocket.draw.graphviz import require_format
 from hocket.draw.palette import LINE_COLORS
 from hocket.errors import printable
 from hocket.files import write_whole
-from hocket.report.answer import ranged
-from hocket.report.summary import RunGroup, line_numbers
+from hocket.report.summary import RunGroup, line_numbers, ranged
 
 FONT = "DejaVu Sans"  # which comes with matplotlib
 TEXT, SMALL, TITLE = 7.0, 6.0, 8.0  # sizes of the font in points

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,20 +19,21 @@ from hocket.errors import HocketError, counted
 from hocket.files import MEGABYTE, exists, read_text
 from hocket.learn.catalogue import LEARNERS
 from hocket.machine.reward_machine import RewardMachine
-from hocket.report.answer import GREEDY, SOFTMAX, answer, comparison_with_published, runs_in_words
 from hocket.report.document import block, note
 from hocket.report.page.standings import bounds, comparisons, published_table, settings_and_data, statistics
 from hocket.report.performance import LAST_TESTS
-from hocket.report.summary import Section, Summary
-from hocket.study.records import slug
+from hocket.report.summary import RunGroup, Section, Summary, ranged
+from hocket.study.records import KINDS, slug
 from hocket.task.verdict import Verdict
 
 MOST_NAMED = 100  # files that were left out
+FEW_NAMED = 4  # learners or tasks in a sentence
 MOST_BESIDE = 6  # tasks whose curves are shown beside each other
 MOST_DRAWN = 24  # agents' machines
 FEW_DRAWN = 4  # of many agents' machines, that are seen at once
 LIMIT = 16 * MEGABYTE  # of what exploring has written
 SIGNS = {True: ("yes", "✓"), False: ("no", "✗"), None: ("neutral", "•")}  # of a verdict
+GREEDY, SOFTMAX = "greedy", KINDS[0]
 NOTHING = Html("")
 NO_SCENE = "The folder has no readable file of this task, so its map and machines cannot be shown."
 NO_SCRIPT = tag("noscript", note("The curves and episodes need JavaScript."))
@@ -251,3 +253,84 @@ def _machine(
     caption = tag("figcaption", tag("span", name, class_="who"), tag("span", remark, class_="note"))
     kind = "machine-figure team" if agent is None else "machine-figure"
     return tag("figure", caption, tag("div", drawing, class_="drawing"), class_=kind, data_agent=agent, style=style)
+
+
+# What a study comes to, in sentences.
+
+
+def answer(section: Section, kind: str = GREEDY) -> str:
+    """Give the result of a task in tests of a kind, if there are any: of its best learner, the optimum, the others."""
+    groups = [group for group in section.groups if group.finals]
+    if not groups:
+        return ""
+    kind = kind if all(kind in group.finals for group in groups) else next(iter(groups[0].finals))
+    best, *others = sorted(groups, key=lambda group: _rank(group, kind))
+    final = best.finals[kind]
+    runs, steps = len(best.seeds), final.quartiles[1]
+    learnt = f"{final.learnt or 'none'} of {runs} runs learnt"
+    if runs == 1:
+        learnt = "the run learnt" if final.learnt else "the run did not learn"
+    measure = f"return {steps:g}" if section.has_returns else f"{steps:g} steps"
+    sentence = f"{learnt}; {measure} {kind}{_optimum(section, kind, steps)}."
+    if not others:
+        return sentence
+    told = []
+    for group in others[:FEW_NAMED]:
+        final, runs = group.finals[kind], len(group.seeds)
+        some = f" ({final.learnt} of {runs} runs learnt)" if final.learnt < runs else ""
+        told.append(f"{group.label} {final.quartiles[1]:g}{some}")
+    if len(others) > FEW_NAMED:
+        told.append(f"and {len(others) - FEW_NAMED} more")
+    return f"{best.label}: {sentence} Others: {', '.join(told)}."
+
+
+def _rank(group: RunGroup, kind: str) -> tuple[float, float, float]:
+    final = group.finals[kind]
+    cost = -final.quartiles[1] if final.is_return else final.quartiles[1]
+    return -final.learnt / len(group.seeds), cost, math.inf if final.learnt_after is None else final.learnt_after
+
+
+def _optimum(section: Section, kind: str, steps: float) -> str:
+    """Say how few steps there could be: no fewer than a bound, or as few as optimal policies take, or their return."""
+    level = section.level(kind)
+    if section.has_returns:
+        return "" if section.reference is None or level is None else f", {section.reference.label} earns {level:g}"
+    bound = 0 if section.verdict is None else section.verdict.steps_lower_bound
+    if bound and min(steps, steps if level is None else level) <= bound:
+        return f", the optimum is {bound}"
+    if section.reference is not None and level is not None:
+        return f", {section.reference.label} takes {level:g}"
+    return f", at least {bound} are needed" if bound else ""
+
+
+def comparison_with_published(summary: Summary) -> str:
+    """Say how far measured levels are from published ones."""
+    rows = [comparison for section in summary.sections for comparison in section.published_levels]
+    if not rows:
+        return ""
+    low, high = min(row.difference for row in rows), max(row.difference for row in rows)
+    count = f"{len(rows)} published results are" if len(rows) > 1 else "One published result is"
+    return f"{count} measured again: final test steps differ by {_percent(low)} to {_percent(high)}."
+
+
+def _percent(value: float) -> str:
+    return f"{value:+.0%}".replace("-", "−").replace("+0%", "0%").replace("−0%", "0%").replace("%", " %")
+
+
+def runs_in_words(summary: Summary) -> str:
+    """Say what was run: how many runs, of whom, on what, with how many seeds, and how long."""
+    groups = [group for section in summary.sections for group in section.all_groups]
+    counts, steps = [len(group.seeds) for group in groups], [group.steps for group in groups]
+    learners = _listed([*dict.fromkeys(group.learner for group in groups)], "learners")
+    tasks = _listed([section.title for section in summary.sections], "tasks")
+    each = f", {ranged(counts, 'seed')} each" if len(groups) > 1 else ""
+    return (
+        f"{counted(sum(counts), 'run')} of {learners} on {tasks}{each}; {ranged(steps, 'training step')}"
+        f"{' per run' if sum(counts) > 1 else ''}."
+    )
+
+
+def _listed(names: Sequence[str], things: str) -> str:
+    if len(names) > FEW_NAMED:
+        return f"{len(names)} {things}"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 from urllib.parse import quote
 
 from hocket.draw.markup import Html, join, tag
 from hocket.evaluation.evaluate import Bounds
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.settings import SettingInfo, describe_settings
-from hocket.report.answer import across_tasks, ranged
 from hocket.report.document import block, note
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR
-from hocket.report.summary import GroupComparison, RunGroup, Section
-from hocket.statistics import FEWEST_RUNS, Interval
+from hocket.report.summary import GroupComparison, RunGroup, Section, ranged
+from hocket.statistics import FEWEST_RUNS, Interval, mean_share
 from hocket.study.study import Published
 
 FEW_COMPARED = 10  # pairs that are seen at once
@@ -74,6 +74,34 @@ def statistics(section: Section) -> Html:
     )
     titles = [(renamed.get(title, title), unit) for title, unit in STATISTICS.items()]
     return block("Final performance", table(titles, rows, f"Statistics of {section.title}", texts=2), note(words))
+
+
+class TaskAverage(NamedTuple):
+    """Runs of one kind on several tasks, all tasks counting alike."""
+
+    label: str  # of the groups
+    policy: str
+    tasks: int
+    runs: int
+    learnt: int | None  # of the runs; None where there was nothing to learn
+    success: Interval  # the mean over tasks of the mean over runs
+
+
+def across_tasks(sections: Sequence[Section]) -> list[TaskAverage]:
+    """Sum up what was run on more than one task."""
+    rows = []
+    for kind in dict.fromkeys(kind for section in sections for kind in section.kinds):
+        judged = (group for section in sections if not section.has_returns for group in section.all_groups)
+        groups = [group for group in judged if kind in group.finals]
+        for label in dict.fromkeys(group.label for group in groups):
+            same = [group for group in groups if group.label == label]
+            finals = [group.finals[kind] for group in same]
+            if len(finals) > 1:
+                runs = sum(len(final.shares) for final in finals)
+                learnt = None if same[0].is_reference else sum(final.learnt for final in finals)
+                success = mean_share(*(final.shares for final in finals))
+                rows.append(TaskAverage(label, kind, len(finals), runs, learnt, success))
+    return rows
 
 
 def over_all_tasks(sections: Sequence[Section], colors: Mapping[str, int]) -> Html:
