@@ -22,11 +22,13 @@ from hocket.errors import FormatError, HocketError
 from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.policies import Policy
 from hocket.runtime.codec import MessageError, decode, encode
+from hocket.runtime.host import Host
 from hocket.runtime.launch import load_actions, run_team
 from hocket.runtime.log import AgentLog, LogContents, read_log
 from hocket.runtime.plan import Plan
 from hocket.runtime.protocol import ACK, ASK, EVENT, LOCK, OFFER, REFUSE
 from hocket.runtime.recording import causal_order, read_recording, verify
+from hocket.runtime.settings import read_settings
 from hocket.runtime.transport import make_keys
 from walks import shortest_actions
 
@@ -229,6 +231,7 @@ def rewritten(folder: Path, name: str, change) -> None:
         ("A1", lambda entries: [("start", 7), *entries[1:]], "another incarnation"),
         ("A1", lambda entries: [*entries, ("nonsense",)], "makes no sense"),
         ("A1", lambda entries: [*entries, ()], "makes no sense"),
+        ("A1", lambda entries: [*entries, ("hear", 1, 1, 1, 0, (("x", 1),))], "makes no sense"),
         ("A2", lambda entries: [*entries, ("release", 0, 9)], "is released from what it has not promised"),
         ("world", lambda entries: [e for e in entries if e[0] != "move"], "condition does not hold"),
         ("world", lambda entries: [(*e[:5], 0) if e[0] == "move" else e for e in entries], "does not lead"),
@@ -238,6 +241,13 @@ def test_logs_that_contradict_each_other_are_refused_in_words(copied, name, chan
     rewritten(copied, name, change)
     found = verify(copied)
     assert not found.ok and message in found.explain()
+
+
+@pytest.mark.parametrize("entry", [("decide", 0, 0, 99, [], 0), ("hear", 1, 1, 1, 0, [["x", 1]]), ("start", "again")])
+def test_an_agent_does_not_go_on_from_a_log_that_makes_no_sense(copied, entry):
+    rewritten(copied, "A1", lambda entries: [*entries, entry])
+    with pytest.raises(FormatError, match=r"A1\.log: has an entry that makes no sense"):
+        Host(read_settings(copied)[0], "A1", copied / "A1.log")
 
 
 def test_a_run_file_that_was_changed_is_refused(copied):

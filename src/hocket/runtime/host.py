@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hocket.errors import FormatError
 from hocket.runtime.log import AgentLog
-from hocket.runtime.protocol import EVENT_AT, Entry, Output, Participant
+from hocket.runtime.protocol import EVENT_AT, Entry, Output, Participant, nonsense
 from hocket.runtime.settings import RunSettings
 from hocket.runtime.transport import Transport, ZenohTransport
 
@@ -25,6 +25,9 @@ class Host:
         self.settings, self.plan, self.agent = settings, settings.plan, agent
         self.number = self.plan.agents.index(agent)
         self.log = AgentLog(log, settings.header(agent), durable=settings.durable)
+        if (entry := nonsense(self.plan, self.log.entries)) is not None:
+            self.log.close()
+            raise FormatError(f"has an entry that makes no sense: {str(entry)[:60]}", path=log)
         self.participant = Participant.recover(self.plan, self.number, self.log.entries)
         self.events = self._events(self.log.entries)
         kind = ZenohTransport if settings.transport == "zenoh" else Transport

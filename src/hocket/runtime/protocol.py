@@ -342,3 +342,24 @@ def _join(heard: dict[int, int], clock: Iterable[tuple[int, int]]) -> None:
     for pair, count in clock:
         if count > heard.get(pair, 0):
             heard[pair] = count
+
+
+def nonsense(plan: Plan, entries: Iterable[Entry]) -> Entry | None:
+    """Find an entry that no participant has written; None, if all speak of agents and events that there are."""
+    agents, events = range(len(plan.agents)), range(len(plan.events))
+    for entry in entries:
+        clock: Any = ()
+        match entry:
+            case ("decide", int(first), int(), int(event), tuple(clock), int()) | (
+                "promise", int(first), int(), int(event), tuple(), tuple(clock), int()
+            ):  # fmt: skip
+                is_known = first in agents and event in events
+            case ("hear", int(sender), int(first), int(), int(event), tuple(clock)):
+                is_known = sender in agents and first in agents and event in events
+            case ("start", int()) | ("release", int(), int()) | ("stop",):
+                is_known = True
+            case _:
+                is_known = False
+        if not is_known or not all(isinstance(pair, tuple) and [*map(type, pair)] == [int, int] for pair in clock):
+            return entry
+    return None

@@ -24,7 +24,7 @@ from hocket.runtime.codec import describe_entry
 from hocket.runtime.judge import Judge, Violation
 from hocket.runtime.log import LARGEST_LOG, LogContents, read_log
 from hocket.runtime.plan import Plan
-from hocket.runtime.protocol import EVENT_AT, Entry
+from hocket.runtime.protocol import EVENT_AT, Entry, nonsense
 from hocket.runtime.settings import WORLD, RunSettings, read_settings
 from hocket.task.task import Task
 from hocket.task.verdict import check_delays
@@ -225,21 +225,11 @@ def _read(folder: Path, settings: RunSettings, name: str, ended: object) -> LogC
 
 def _check_entries(plan: Plan, who: str, entries: tuple[Entry, ...]) -> None:
     """Require that entries speak of agents and events that there are, and that the agent starts anew each time."""
-    incarnation, agents, events = 0, range(len(plan.agents)), range(len(plan.events))
-    for entry in entries:
-        match entry:
-            case ("decide" | "promise", int(first), int(), int(event), *_, tuple(), int()):
-                is_known = first in agents and event in events and len(entry) == (6 if entry[0] == "decide" else 7)
-            case ("hear", int(sender), int(first), int(), int(event), tuple()):
-                is_known = sender in agents and first in agents and event in events
-            case ("start", int(number)):
-                incarnation, is_known = incarnation + 1, True
-                if number != incarnation:
-                    raise Violation(f"{who} starts as another incarnation than the next")
-            case _:
-                is_known = entry == ("stop",) or (entry[:1] == ("release",) and len(entry) == 3)
-        if not is_known:
-            raise Violation(f"{who} has an entry in its log that makes no sense: {str(entry)[:60]}")
+    if (entry := nonsense(plan, entries)) is not None:
+        raise Violation(f"{who} has an entry in its log that makes no sense: {str(entry)[:60]}")
+    starts = [entry[1] for entry in entries if entry[0] == "start"]
+    if starts != [*range(1, len(starts) + 1)]:
+        raise Violation(f"{who} starts as another incarnation than the next")
 
 
 def _judged(settings: RunSettings, logs: Mapping[str, LogContents]) -> Judge:
