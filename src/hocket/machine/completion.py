@@ -380,10 +380,8 @@ class _DeadEndSearch:
 def _collapse(machine: RewardMachine, team: Composition, owners: Sequence[Sequence[int]]) -> _CollapsedPart:
     """Find the places of a part, and the ways between them; those of others that stay within one count, too."""
     number = [team.events.index(event) for event in machine.events]
-    edges = [
-        (start, number[event], end)
-        for start, event, end in zip(*(column.tolist() for column in machine.graph[1:]), strict=True)
-    ]
+    columns = zip(*(column.tolist() for column in machine.graph[1:]), strict=True)
+    edges = [(start, number[event], end) for start, event, end in columns]
     alone: list[dict[int, int]] = [{} for _ in machine.states]
     for start, event, end in edges:
         if len(owners[event]) == 1:
@@ -480,9 +478,6 @@ def find_idle(team: Team, machines: Parts, controls: Mapping[str, Iterable[str]]
     def is_needed(event: str) -> bool:
         return any(not completes_without(parts[place], event) for place in whole.owners.get(event, ()))
 
-    spare = {
-        agent: [event for event in controls[agent] if completes_without(machine, event)]
-        for agent, machine in machines.items()
-    }
+    spare = {a: [event for event in controls[a] if completes_without(part, event)] for a, part in machines.items()}
     unrewarded = {agent: tuple(filter(is_needed, events)) for agent, events in spare.items()}
     return {agent: events for agent, events in unrewarded.items() if events}

@@ -281,10 +281,8 @@ def _find_phantom(machine: RewardMachine, projections: Sequence[Projection]) -> 
 
 def _proposed(projections: Sequence[Projection], event: int, limit: int) -> Ints:
     """List the ranks below `limit` of the states in which all who know an event propose it."""
-    knowers = sorted(
-        ((projection, projection.enabling(event)) for projection in projections if projection.visible[event]),
-        key=lambda knower: knower[0].count_members(knower[1]),
-    )
+    knowers = [(projection, projection.enabling(event)) for projection in projections if projection.visible[event]]
+    knowers.sort(key=lambda knower: knower[0].count_members(knower[1]))
     if not knowers:
         return np.arange(limit, dtype=np.int32)
     (narrowest, classes), *others = knowers

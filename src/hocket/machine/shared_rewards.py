@@ -170,9 +170,8 @@ def solve(
             independent.append(number)
         elif missing:
             weights = _weights([equations[each][0] for each in independent], equation[0])
-            return {
-                int(rows[each]): weight for each, weight in zip((*independent, number), weights, strict=True) if weight
-            }
+            weighted = zip(rows[[*independent, number]].tolist(), weights, strict=True)
+            return {row: weight for row, weight in weighted if weight}
     for row, reward in equations if shares is not None else ():
         # Where amounts are still free, controllers get equal parts and the others nothing.
         targets = _targets(reward, shares or ()) if any(map(system.is_free, row)) else ()
@@ -180,10 +179,11 @@ def solve(
             if system.is_free(unknown):
                 system.add([unknown], target)
     kinds_of = [np.unique(column[rows]) for column in columns]
-    return [
-        (kinds, [system.value(int(offset + kind)) for kind in kinds.tolist()])
+    values_of = (
+        [system.value(number) for number in (kinds + offset).tolist()]
         for kinds, offset in zip(kinds_of, offsets, strict=False)
-    ]
+    )
+    return list(zip(kinds_of, values_of, strict=True))
 
 
 def _targets(reward: int, shares: Sequence[int]) -> list[int]:

@@ -111,13 +111,9 @@ class HoaReading:
         """The states from which everything is accepted, or that accept and allow nothing more."""
         events = self.letters.events
         accepts = self.accepting_by_edges() if self.marks_edges else self.accepting
-        lasts = {
-            state
-            for state, row in enumerate(self.rows)
-            if accepts[state] and not (row.defined & events and events & ~row.defined)
-        }
-        others = (state for state in range(len(self.rows)) if state not in lasts)
-        return lasts - self.leading_to(others, events | self.letters.silence)
+        is_partial = [row.defined & events and events & ~row.defined for row in self.rows]
+        others = {state for state in range(len(self.rows)) if is_partial[state] or not accepts[state]}
+        return {*range(len(self.rows))} - others - self.leading_to(others, events | self.letters.silence)
 
     def accepting_by_edges(self) -> list[bool]:
         """Tell for each state whether acceptance holds in it, by the marks on edges alone.
@@ -181,13 +177,10 @@ class HoaReading:
         name = dict(zip(kept, names, strict=True))
         triples = self.transitions(name, violated)
         is_violated = any(target == violated for _, _, target in triples)
-        return RewardMachine(
-            initial=name[self.start],
-            transitions=triples,
-            final=[name[state] for state in kept if state in self.final],
-            events=[event for j, event in enumerate(self.letters.propositions) if j != self.letters.alive],
-            states=[*names, violated] if is_violated else names,
-        )
+        final = [name[state] for state in kept if state in self.final]
+        events = [event for j, event in enumerate(self.letters.propositions) if j != self.letters.alive]
+        states, initial = [*names, violated] if is_violated else names, name[self.start]
+        return RewardMachine(initial=initial, transitions=triples, final=final, events=events, states=states)
 
     def transitions(self, name: dict[int, str], violated: str) -> list[tuple[str, str, str]]:
         propositions, events = self.letters.propositions, self.letters.events

@@ -57,14 +57,9 @@ def read(content: str) -> RewardMachine:
     if initial is None:
         raise FormatError("must begin with the initial state, got an empty file")
     paid = _paid_dead_ends({(state, event): target for state, event, target in triples}, rewards)
-    states = dict.fromkeys([*(end for state, _, target in triples for end in (state, target)), *marked])
-    return RewardMachine(
-        initial=initial,
-        transitions=triples,
-        final=dict.fromkeys(marked or paid),
-        rewards=rewards,
-        states=states or [initial],
-    )
+    ends = [end for state, _, target in triples for end in (state, target)]
+    states, final = dict.fromkeys([*ends, *marked]) or [initial], dict.fromkeys(marked or paid)
+    return RewardMachine(initial=initial, transitions=triples, final=final, rewards=rewards, states=states)
 
 
 def _paid_dead_ends(transitions: Mapping[tuple[str, str], str], rewards: Mapping[tuple[str, str], float]) -> list[str]:

@@ -33,9 +33,8 @@ def parse(content: str) -> Document:
 
 def unparse(document: Document, at: str = "") -> str:
     """Write a TOML document: tables of tables under headings, the innermost ones on a line each."""
-    blocks = [
-        "".join(f"{_key(key)} = {_value(value)}\n" for key, value in document.items() if not isinstance(value, dict))
-    ]
+    plain = {key: value for key, value in document.items() if not isinstance(value, dict)}
+    blocks = ["".join(f"{_key(key)} = {_value(value)}\n" for key, value in plain.items())]
     for key, value in document.items():
         if isinstance(value, dict):
             heading = f"{at}{_key(key)}"
