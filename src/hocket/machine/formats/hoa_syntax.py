@@ -90,11 +90,9 @@ NO_LETTERS = Letters(())
 class HoaParser:
     """A recursive descent over the tokens of a file with one automaton; one token is always in view."""
 
-    kind: str
-    text: str
-
     def __init__(self, content: str) -> None:
         self.content = content
+        self.kind = self.text = ""
         self.place = self.end = 0
         self.line = 1  # where the token in view begins
         self.letters = NO_LETTERS
@@ -106,8 +104,9 @@ class HoaParser:
         self.targets: dict[int, int] = {}  # states that edges lead to, and the line of the first one that does
         self.advance()
 
-    def advance(self) -> None:
-        self.kind = "comment"
+    def advance(self) -> str:
+        """Go on to the next token; return the text of the one that was in view."""
+        before, self.kind = self.text, "comment"
         while self.kind == "comment":
             match, begin = cast(re.Match[str], TOKEN.match(self.content, self.end)), self.place
             self.kind = str(match.lastgroup)
@@ -126,6 +125,7 @@ class HoaParser:
                     raise self.error("this comment is not closed", got=False)
         if self.text == "--ABORT--":
             raise self.error("the program that wrote this file aborted it", got=False)
+        return before
 
     def error(self, message: str, *, line: int | None = None, got: bool = True) -> FormatError:
         """Make an error about the token in view, or about an earlier line."""
@@ -147,16 +147,12 @@ class HoaParser:
     def number(self, what: str) -> int:
         if self.kind != "number" or len(self.text) > 10:
             raise self.error(f"expected {what}, an integer below 2,147,483,648")
-        number = int(self.text)
-        self.advance()
-        return number
+        return int(self.advance())
 
     def string(self, what: str) -> str:
         if self.kind != "string":
             raise self.error(f"expected {what} in quotes")
-        string = unquote(self.text[1:-1])
-        self.advance()
-        return string
+        return unquote(self.advance()[1:-1])
 
     def automaton(self) -> tuple[Letters, int, list[HoaState]]:
         """Parse the file: the letters, the initial state, and all states."""
@@ -188,11 +184,9 @@ class HoaParser:
             raise self.error(f"must be in version {' or '.join(VERSIONS)} of the HOA format")
         self.advance()
         while self.kind == "header":
-            item = self.text
-            if item not in ITEMS and item[0].isupper():
+            if self.text not in ITEMS and self.text[0].isupper():
                 raise self.error("an item in capitals changes what the automaton means, and this one is unknown")
-            self.advance()
-            self.item(item)
+            self.item(self.advance())
         if self.accepting is None:
             raise self.error("'Acceptance:' is missing, like: Acceptance: 1 Inf(0)", got=False)
 
@@ -229,20 +223,18 @@ class HoaParser:
         self.letters = Letters(names)
 
     def alias(self) -> None:
-        name = self.text
         if self.kind != "alias":
             raise self.error("expected the name of an alias, like @a")
-        if name in self.aliases:
+        if self.text in self.aliases:
             raise self.error("an alias must be given once")
-        self.advance()
+        name = self.advance()
         self.aliases[name] = self.label()
 
     def acceptance(self) -> None:
         line, sets = self.line, self.number("the number of acceptance sets")
         accepting = sets
         if self.text in ("t", "f"):
-            self.accepts_all, accepting = self.text == "t", -1
-            self.advance()
+            self.accepts_all, accepting = self.advance() == "t", -1
         elif self.skip("Inf") and self.skip("(") and self.kind == "number":
             accepting = self.number("an acceptance set")
             self.require(")")
@@ -327,10 +319,9 @@ class HoaParser:
         is_negated = False
         while self.skip("!"):
             is_negated = not is_negated
-        if self.text == "(":
-            if depth == MOST_PARENTHESES:
-                raise self.error(f"parentheses must be at most {MOST_PARENTHESES} deep", got=False)
-            self.advance()
+        if self.text == "(" and depth == MOST_PARENTHESES:
+            raise self.error(f"parentheses must be at most {MOST_PARENTHESES} deep", got=False)
+        if self.skip("("):
             chosen = self.label(depth + 1)
             self.require(")")
         elif self.kind == "number":
@@ -339,11 +330,9 @@ class HoaParser:
                 raise self.error(f"proposition {number} does not exist", line=line)
             chosen = letters.where(number)
         elif self.text in ("t", "f"):
-            chosen = letters.every if self.text == "t" else 0
-            self.advance()
+            chosen = letters.every if self.advance() == "t" else 0
         elif self.text in self.aliases:
-            chosen = self.aliases[self.text]
-            self.advance()
+            chosen = self.aliases[self.advance()]
         else:
             raise self.error("expected a label: t, f, the number of a proposition or an alias given before")
         return letters.every & ~chosen if is_negated else chosen
