@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.graphs import Flags, Ints, ranges, search_tree
+from hocket.graphs import Flags, Ints, places_in, ranges, search_tree
 from hocket.machine.formulas.syntax import Limits
 
 Longs = NDArray[np.int64]
@@ -259,20 +259,15 @@ def minimal(move: Ints, accepts: Flags, limits: Limits) -> tuple[Ints, Flags]:
     """
     reached = reachable(move, limits)
     if not np.array_equal(reached, np.arange(len(move))):
-        place = np.full(len(move), -1, np.int32)
-        place[reached] = np.arange(len(reached), dtype=np.int32)
-        move, accepts = place[move[reached]], accepts[reached]
+        move, accepts = places_in(reached, len(move))[move[reached]], accepts[reached]
     classes = _coarsest_partition(move, accepts, limits)
     count = int(classes.max()) + 1
     if count == len(move):
         return move, accepts
     # The states are numbered breadth first, so ordering classes by their first states keeps it so.
-    first = np.full(count, len(classes), np.int64)
-    np.minimum.at(first, classes, np.arange(len(classes)))
+    first = np.unique(classes, return_index=True)[1]
     order = np.argsort(first)
-    number = np.empty(count, np.int32)
-    number[order] = np.arange(count, dtype=np.int32)
-    first = first[order]
+    number, first = places_in(order, count), first[order]
     return number[classes][move[first]], accepts[first]
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hocket.errors import FormulaError, shown_count
-from hocket.graphs import Flags, Ints, components, distances_from, labels_to
+from hocket.graphs import Flags, Ints, components, distances_from, labels_to, places_in
 from hocket.machine.composition import Composition
 from hocket.machine.formulas.automaton import Automaton, Longs, conjunction, constant, distances, minimal, product
 from hocket.machine.formulas.progression import LONGEST_REMAINDER, Progression, State, TooManyStates
@@ -154,11 +154,9 @@ class FormulaMeaning:
         states = self.follow(self._number[event] for event in trace)
         pairs = list(zip(self.conjuncts, states, strict=True))
         broken = [c.text for c, state in pairs if not c.automaton.accepts[state] and c.automaton.is_still(state)]
-        if broken:
-            return f"{_listed(broken)} broken."
         open_ones = [conjunct.text for conjunct, state in pairs if not conjunct.automaton.accepts[state]]
-        if open_ones:
-            return f"{_listed(open_ones)} still open."
+        if broken or open_ones:
+            return f"{_listed(broken)} broken." if broken else f"{_listed(open_ones)} still open."
         return "All conjuncts hold."
 
     @cached_property
@@ -174,15 +172,11 @@ class FormulaMeaning:
                 labels[index, state] = not conjunct.automaton.accepts[state], conjunct.left(state, self.events)
         here = [labels[key] for key in enumerate(states)]
         open_ones = [text for is_open, text in here if is_open]
-        if len(open_ones) > MOST_NAMED:
-            return f"{len(open_ones)} left"
-        kept = [text for is_open, text in here if text and not is_open]
-        for texts in ([*open_ones, *kept], open_ones):
+        everything = [*open_ones, *(text for is_open, text in here if text and not is_open)]
+        for texts in (everything, open_ones) if len(open_ones) <= MOST_NAMED else ():
             if texts and sum(map(len, texts)) <= LONGEST_NAME and len(name := join_texts(texts)) <= LONGEST_NAME:
                 return name
-        if len(open_ones) > 1:
-            return f"{len(open_ones)} left"
-        return short(next(iter([*open_ones, *kept]), "nothing"), LONGEST_NAME)
+        return f"{len(open_ones)} left" if len(open_ones) > 1 else short([*everything, "nothing"][0], LONGEST_NAME)
 
 
 def join_texts(texts: Sequence[str]) -> str:
@@ -420,9 +414,7 @@ def _side_by_side(reading: Reading, limits: Limits) -> RewardMachine:
     codes = np.arange(count, dtype=np.int32)
     final, place = 0, 1
     for states, (_, automaton) in zip(alive, reading.groups, strict=True):
-        size = len(states)
-        digit_of = np.full(automaton.states, -1, np.int32)
-        digit_of[states] = np.arange(size, dtype=np.int32)
+        size, digit_of = len(states), places_in(states, automaton.states)
         digit = codes // place % size
         for event in automaton.relevant():
             following = digit_of[automaton.move[states, automaton.column(event)]]

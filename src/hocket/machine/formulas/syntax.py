@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from hocket.errors import FormulaError, printable
@@ -128,10 +129,8 @@ class Formulas:
 
     def join(self, op: Op, formulas: Iterable[int]) -> int:
         """Join formulas by `&` or `|`."""
-        joined = -1
-        for formula in formulas:
-            joined = formula if joined < 0 else self._make(op, joined, formula)
-        return (self.true if op is Op.AND else self.false) if joined < 0 else joined
+        listed = [*formulas] or [self.true if op is Op.AND else self.false]
+        return reduce(partial(self._make, op), listed)
 
     def below(self, formula: int) -> list[int]:
         """List a formula and all that is in it, arguments before what they are in."""
