@@ -118,7 +118,7 @@ class Inferred:
         for changed in groups(self.facts):
             if len(changed) == 2 and asked:  # those that change two machines come after all others
                 break
-            search = RivalSearch(self.facts, machines, changed, SPARE[len(changed)], begin, self.world)
+            search = RivalSearch(self.facts, machines, changed, SPARE[len(changed)], begin, self.world, trace=())
             if (question := search.search(ROUNDS[len(changed)])) is not None:
                 asked.append(question)
         return tuple(sorted(asked, key=lambda question: len(question.attempts))[:QUESTIONS])

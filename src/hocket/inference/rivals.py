@@ -15,6 +15,8 @@ from hocket.inference.encoding import SOLVER, Clauses, LocalMachine, Place, Tree
 from hocket.inference.facts import Facts, Nodes
 
 Machines = Sequence[LocalMachine]
+Trace = tuple[str, ...]
+Group = tuple[int, ...]  # of agents, whose machines a rival may change
 Asked = dict[int, tuple[str | None, bool]]  # variable -> the event that is asked about, and the answer that is expected
 
 
@@ -84,17 +86,10 @@ class Question:
 
 
 class RivalSearch:
-    """Rivals that change the machines of some agents, from where a run stands: the nodes of the agents' trees."""
+    """Rivals that change the machines of some agents, from the nodes of all agents' trees to which a trace has led."""
 
     def __init__(
-        self,
-        facts: Facts,
-        machines: Machines,
-        changed: Sequence[int],
-        spare: int,
-        begin: Nodes,
-        world: World = ANYTHING,
-        trace: Sequence[str] = (),  # that led to where it begins
+        self, facts: Facts, machines: Machines, changed: Group, spare: int, begin: Nodes, world: World, trace: Trace
     ) -> None:
         self.facts = facts
         self.machines = (*machines, *(tracker.machine for tracker in world.trackers))

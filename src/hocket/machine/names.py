@@ -154,6 +154,7 @@ def unquote(quoted: str) -> str:
 # Transitions.
 
 Transitions = Mapping[tuple[str, str], str] | Iterable[tuple[str, str, str]]
+Rows = Mapping[str, Mapping[str, Value]]  # state -> event -> value
 
 
 class TransitionColumns(NamedTuple):
@@ -174,7 +175,7 @@ class TransitionColumns(NamedTuple):
         return cls(states, events, places[::2], label, places[1::2])
 
     @classmethod
-    def of_rows(cls, rows: Mapping[str, Mapping[str, str]]) -> TransitionColumns:
+    def of_rows(cls, rows: Rows[str]) -> TransitionColumns:
         """Read state -> event -> state, looking at each name only once."""
         full = {state: row for state, row in rows.items() if row}
         sizes = np.fromiter(map(len, full.values()), np.int64, len(full))
@@ -198,7 +199,7 @@ def _numbered(names: Iterable[str], count: int) -> tuple[Mapping[str, int], Ints
     return number, places
 
 
-def as_pairs(rows: Mapping[str, Mapping[str, Value]]) -> dict[tuple[str, str], Value]:
+def as_pairs(rows: Rows[Value]) -> dict[tuple[str, str], Value]:
     """Turn state -> event -> value into (state, event) -> value."""
     return {(state, event): value for state, row in rows.items() for event, value in row.items()}
 

@@ -19,6 +19,7 @@ from hocket.lazy import show_in_notebook
 from hocket.machine.names import (
     Listed,
     Names,
+    Rows,
     TransitionColumns,
     Transitions,
     as_pairs,
@@ -107,23 +108,18 @@ class RewardMachine:
 
     @classmethod
     def _from_rows(
-        cls,
-        initial: str,
-        rows: Mapping[str, Mapping[str, str]],
-        final: Iterable[str],
-        events: Listed,
-        states: Listed,
-        rewards: Mapping[str, Mapping[str, float]] | None = None,
+        cls, initial: str, rows: Rows[str], lists: Mapping[str, Iterable[str]], rewards: Rows[float] | None
     ) -> RewardMachine:
         """Build a machine from a table, state -> event -> state, as files have it; rewards likewise.
 
-        Where a state has an empty row, the states are all that the table names, those with rows first.
+        `lists` may have `final`, `events` and `states`. Where a state has an empty row and `states` are not given, they
+        are all that the table names, those with rows first.
         """
-        moves = TransitionColumns.of_rows(rows)
+        moves, states = TransitionColumns.of_rows(rows), lists.get("states")
         if states is None and not all(rows.values()):
             states = dict.fromkeys(chain(rows, moves.states))
         reward = None if rewards is None else _rewards_of(as_pairs(rows), as_pairs(rewards))
-        return _checked(initial, moves, final, events, states, reward)
+        return _checked(initial, moves, lists.get("final", ()), lists.get("events"), states, reward)
 
     @classmethod
     def _from_arrays(

@@ -32,7 +32,7 @@ from hocket.errors import FormatError, MachineError, located, shown
 from hocket.graphs import distances_from
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import enumerate_states
-from hocket.machine.names import TransitionColumns, invert
+from hocket.machine.names import Rows, TransitionColumns, invert
 from hocket.machine.parts import PARTS, Labelled, rename_events, unfold
 from hocket.machine.reward_machine import RewardMachine
 
@@ -136,7 +136,8 @@ def machine_from(table: Document, at: str = "", files: Files | None = None) -> R
     if "final" not in table and "rewards" not in table:
         raise FormatError("is missing; it lists the final states", where=f"{at}final")
     rows = _rows(table["transitions"], f"{at}transitions")
-    lists = {key: as_texts(table[key], f"{at}{key}") for key in ("final", "events", "states") if key in table}
+    given = [key for key in ("final", "events", "states") if key in table]
+    lists: dict[str, tuple[str, ...]] = {key: as_texts(table[key], f"{at}{key}") for key in given}
     types = set(map(type, chain.from_iterable(row.values() for row in rows.values())))
     moves = cast(CountedRows, rows)  # in most files, large ones above all, there are nothing but names
     if "rewards" in table or not types <= {str}:
@@ -150,18 +151,17 @@ def machine_from(table: Document, at: str = "", files: Files | None = None) -> R
             state: {event: as_number(reward, f"{at}rewards.{state}.{event}") for event, reward in row.items()}
             for state, row in _rows(table["rewards"], f"{at}rewards").items()
         }
-    final = lists.get("final", ())
     if not types <= {str}:
         ends = (end for row in moves.values() for target in row.values() for end in _ends(target))
         states = tuple(dict.fromkeys([*moves, *ends, *lists.get("states", ()), initial]))
         lists.setdefault("events", tuple(dict.fromkeys(chain.from_iterable(moves.values()))))
         counting = Counting(initial, moves, states, f"{at}transitions")
+        final = lists.get("final", ())
         unknown = [state for state in final if state not in states]  # the machine will say so
-        lists["states"], final = tuple(counting.copies_of(states)), (*counting.copies_of(final), *unknown)
+        lists |= {"states": tuple(counting.copies_of(states)), "final": (*counting.copies_of(final), *unknown)}
         moves, rewards = counting.transitions, None if rewards is None else counting.spread(rewards)
-    named = cast(Mapping[str, Mapping[str, str]], moves)
     with located(at, kind=MachineError):
-        return RewardMachine._from_rows(initial, named, final, lists.get("events"), lists.get("states"), rewards)
+        return RewardMachine._from_rows(initial, cast(Rows[str], moves), lists, rewards)
 
 
 def _made_of_parts(table: Document, at: str, files: Files) -> RewardMachine:
@@ -313,7 +313,7 @@ MOST_COPIES = 10_000  # states that counting may add to a machine
 
 Counts = tuple[int, ...]  # how often each counting transition was taken since it last led on
 Copy = tuple[str, Counts]
-CountedRows = Mapping[str, Mapping[str, "str | Counted"]]
+CountedRows = Rows["str | Counted"]
 
 
 class Counted(NamedTuple):
@@ -357,7 +357,7 @@ class Counting:
         wanted = {*states}
         return [self.name(copy) for copy in self.copies if copy[0] in wanted]
 
-    def spread(self, rewards: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    def spread(self, rewards: Rows[float]) -> dict[str, dict[str, float]]:
         """Give the copies of a transition its reward; one that counts has it when it leads on."""
         spread = {}
         for copy in self.copies:
