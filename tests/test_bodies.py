@@ -208,7 +208,7 @@ def test_episodes_in_numpy_and_in_kernels_are_those_of_plain_python(seed):
     tables, seen = compile_task(task), []
     play_team(
         tables,
-        Script(chosen),
+        Script(chosen).choose,
         TeamMoves.true(tables),
         episodes=range(3, 4),
         max_steps=len(chosen),

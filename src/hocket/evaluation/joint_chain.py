@@ -126,11 +126,11 @@ def explore(tables: Tables, moves: JointMoves, report: Report, watched: Sequence
         paid=np.zeros((most * tables.has_rewards, agents)),
         most_paid=np.zeros(agents),
     )
-    start_in(buffers, team, world)
-    if starts > 1 and buffers.sizes[STATES]:
-        cells = [tables.starts(agent) for agent in range(agents)]
-        anywhere = np.stack([axis.ravel(order="F") for axis in np.meshgrid(*cells, indexing="ij")], axis=1)
-        start_anywhere(buffers, team, anywhere)
+    rest, anywhere = np.arange(starts), np.zeros((starts, agents), np.int32)
+    for agent in range(agents):
+        rest, place = np.divmod(rest, len(tables.starts(agent)))
+        anywhere[:, agent] = tables.starts(agent)[place]
+    begin(buffers, team, world, anywhere)
     expanded, states, transitions = buffers.sizes.tolist()
     while expanded < states:
         until = expanded + CHUNK
@@ -169,23 +169,22 @@ def number_of(buffers: ChainBuffers, team: TeamState) -> int:
 
 
 @kernel
-def start_in(buffers: ChainBuffers, team: TeamState, tables: TeamTables) -> None:
-    """Note the first joint state, unless the task is done from the beginning."""
-    if not reset_team(0, team, tables):
-        number_of(buffers, team)
-
-
-@kernel
-def start_anywhere(buffers: ChainBuffers, team: TeamState, starts: Words) -> None:
-    """Begin with a state that leads to all starts [starts, N]."""
-    buffers.cell[0] = -1
-    buffers.slot[:] = 0
+def begin(buffers: ChainBuffers, team: TeamState, tables: TeamTables, starts: Words) -> None:
+    """Begin with the start, or a state that leads to all starts [starts, N]; with none if the task is done at once."""
+    if reset_team(0, team, tables):
+        return
+    if len(starts) > 1:
+        buffers.cell[0] = -1
+        for agent in range(len(team.state)):
+            buffers.state[0, agent] = team.state[agent]
+        buffers.sizes[STATES] = buffers.sizes[EXPANDED] = 1
+        buffers.first[1] = buffers.sizes[TRANSITIONS] = len(starts)
     for start in range(len(starts)):
         for agent in range(len(team.cell)):  # of other types, and assigned as a whole they would need an allocation
             team.cell[agent] = starts[start, agent]
-        buffers.target[start], buffers.chance[start] = number_of(buffers, team), 1 / len(starts)
-    buffers.first[1] = buffers.sizes[TRANSITIONS] = len(starts)
-    buffers.sizes[EXPANDED] = 1
+        number = number_of(buffers, team)
+        if len(starts) > 1:
+            buffers.target[start], buffers.chance[start] = number, 1 / len(starts)
 
 
 @inlined

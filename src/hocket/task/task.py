@@ -105,9 +105,7 @@ class Task:
     @cached_property
     def needs(self) -> Mapping[str, Names]:
         """Who must know each event: the agents that control it, and those to whom it opens or closes a gate."""
-        gated = {
-            agent: [event for gate in gates.values() for event in gate.events] for agent, gates in self.gates.items()
-        }
+        gated = {agent: [event for gate in row.values() for event in gate.events] for agent, row in self.gates.items()}
         waiting = invert(gated, self.events)
         return MappingProxyType({event: Names((*by, *waiting[event])) for event, by in self.controllers.items()})
 
@@ -197,10 +195,8 @@ class Task:
         """Change the local event sets of some agents."""
         for name in knows:
             require_known(name, self.agents, "agent", partial(TaskError, key="knows"))
-        agents = {
-            name: replace(agent, knows=knows[name]) if name in knows else agent for name, agent in self.agents.items()
-        }
-        return replace(self, agents=agents)
+        changed = {name: replace(self.agents[name], knows=events) for name, events in knows.items()}
+        return replace(self, agents={**self.agents, **changed})
 
     @cached_property
     def digest(self) -> str:

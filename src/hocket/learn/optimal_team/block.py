@@ -95,7 +95,7 @@ def solve_jointly(
     soon they can be reached, which is about that of how far they are from the end.
     """
     tables = space.tables
-    scale = (float(np.abs(space.paid).max(initial=0.0)) or 1.0) if tables.has_rewards else 1.0
+    scale = (float(np.abs(space.outcomes[1]).max(initial=0.0)) or 1.0) if tables.has_rewards else 1.0
     model, room = _joint_model(space, scale, discount), _joint_buffers(space)
     is_done = np.repeat(tables.team_final, space.place(-1))
     value = np.where(is_done | tables.has_rewards, 0.0, float(most_steps))
@@ -111,7 +111,7 @@ def solve_jointly(
 
 def _joint_model(space: JointSpace, scale: float, discount: float) -> kernel.JointModel:
     """Lay out joint states for kernels: agents side by side, those with fewer cells padded."""
-    tables, agents = space.tables, range(len(space.cells))
+    tables, agents, (settled, paid) = space.tables, range(len(space.cells)), space.outcomes
     end = np.zeros((len(agents), space.sizes[0], max(space.sizes[1:]), len(ACTIONS)), np.int64)
     kind, landing, cell = np.zeros((3, *end.shape[::2]), np.int64)
     kinds, places = [int(kinds.max()) + 1 for kinds in space.kinds], [space.place(agent) for agent in agents]
@@ -129,8 +129,8 @@ def _joint_model(space: JointSpace, scale: float, discount: float) -> kernel.Joi
         kind=kind,
         kinds=prod(kinds),
         landing=landing,
-        settled=space.settled.astype(np.int64),
-        cost=-space.paid / scale if tables.has_rewards else np.zeros(0),
+        settled=settled.astype(np.int64),
+        cost=-paid / scale if tables.has_rewards else np.zeros(0),
         discount=discount,
         straight=straight,
         aside=aside,

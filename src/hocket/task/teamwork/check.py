@@ -221,11 +221,9 @@ def _dead_ends(
         if not tables.is_final[number, : len(reached)][reached].any():  # values of far rewards may be rounded to 0
             dead_end = _dead_end(task.machines[agent], np.flatnonzero(reached).tolist())
             happened = table.happened[task.machines[agent].states.index(dead_end.state)]  # [H, J, R]
-            rows = [
-                [names[event] for event in row if event >= 0]
-                for row in happened.reshape(-1, happened.shape[2]).tolist()
-            ]
-            longer = [tuple(row) for row in rows if len(row) > 1 and row[0] in dead_end.events]
+            rows = happened.reshape(-1, happened.shape[2]).tolist()
+            traces = [tuple(names[event] for event in row if event >= 0) for row in rows]
+            longer = [trace for trace in traces if len(trace) > 1 and trace[0] in dead_end.events]
             dead_ends[agent] = replace(dead_end, at_once=min(longer, key=len, default=()))
     return dead_ends
 

@@ -34,19 +34,9 @@ class JointSpace:
     kinds: list[Ints]  # [agent][arrival] of each
     starts: Ints  # that the team may begin in
 
-    @property
-    def settled(self) -> Ints:
-        """The team state in which a step settles: [V x kinds of the first agent x ...]."""
-        return self._outcomes[0]
-
-    @property
-    def paid(self) -> NDArray[np.float64]:
-        """What the step pays the team, where a task has rewards: likewise."""
-        return self._outcomes[1]
-
     @cached_property
-    def _outcomes(self) -> tuple[Ints, NDArray[np.float64]]:
-        """Settle a step in every team state and joint kind of steps: the team state after it, and what it pays."""
+    def outcomes(self) -> tuple[Ints, NDArray[np.float64]]:
+        """The team state in which a step settles, and what it pays the team: [V x kinds of the first agent x ...]."""
         shape = (self.sizes[0], *(int(kind.max()) + 1 for kind in self.kinds))
         team, *kind = np.unravel_index(np.arange(prod(shape)), shape)
         states = self.tables.team_class[:, team].T.astype(np.int64)
@@ -83,7 +73,7 @@ class JointSpace:
 
     def settle(self, states: Ints) -> Ints:
         """Find the joint states after events have happened, where everyone has moved."""
-        moved = states + (self.settled[self.situation(states)] - self.team_state(states)) * self.place(-1)
+        moved = states + (self.outcomes[0][self.situation(states)] - self.team_state(states)) * self.place(-1)
         for agent, cells in enumerate(self.cells):
             arrival = self.arrival(states, agent)
             moved += (arrival % len(cells) - arrival) * self.place(agent)
