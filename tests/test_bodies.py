@@ -10,7 +10,7 @@ from hypothesis import given
 from numba import njit
 
 import hocket as hk
-from algorithm import DefinedTeam, DefinedWorld
+from algorithm import DefinedTeam, DefinedWorld, train_agent, train_iql
 from hocket.draw.map_svg import map_svg
 from hocket.draw.scene import Moment
 from hocket.draw.task_scene import scene_of
@@ -21,10 +21,8 @@ from hocket.learn.cqrm.block import CqrmBlock
 from hocket.learn.cqrm.reference import train_as_one
 from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.dqprm.block import DqprmBlock
-from hocket.learn.dqprm.reference import train_agent
 from hocket.learn.iql import IqlSettings
 from hocket.learn.iql.block import IqlBlock
-from hocket.learn.iql.reference import train_team as train_iql
 from hocket.learn.kernels.team import hold_apart as compiled
 from hocket.learn.optimal_team.block import find_space, solve_jointly
 from hocket.learn.optimal_team.reference import JointPlanner

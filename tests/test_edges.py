@@ -11,14 +11,13 @@ from gymnasium import spaces
 from hypothesis import given
 
 import hocket as hk
-from algorithm import DefinedTeam, DefinedWorld
+from algorithm import DefinedTeam, DefinedWorld, train_agent
 from hocket.errors import TaskError
 from hocket.learn.cqrm import CqrmSettings
 from hocket.learn.cqrm.block import CqrmBlock
 from hocket.learn.cqrm.reference import train_as_one
 from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.dqprm.block import DqprmBlock
-from hocket.learn.dqprm.reference import train_agent
 from hocket.learn.optimal.block import solve_at_once, solve_in_order
 from hocket.runtime.launch import run_team
 from hocket.runtime.plan import Plan

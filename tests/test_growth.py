@@ -15,12 +15,12 @@ import hocket as hk
 from hocket import capacity
 from hocket.learn.batches import FIRST_PIECE, Pace
 from hocket.learn.catalogue import find_learner
-from hocket.learn.moves import cells_before, number_moves
 from hocket.learn.optimal import block as optimal
 from hocket.learn.optimal.block import SMALL, solve, solve_at_once, solve_in_order
 from hocket.learn.sweep import SweepSettings
 from hocket.learn.sweep.block import SweepBlock
 from hocket.learn.warmup import _stand_in, compile_kernels
+from hocket.learn.world import cells_before, number_moves
 from hocket.machine.formats.schema import machine_from, machine_to
 from hocket.study.engines import ThreadEngine
 from hocket.study.testing import play_tests

@@ -10,11 +10,10 @@ import pytest
 
 import hocket as hk
 from hocket.learn.archives import pack_arrays
-from hocket.learn.moves import list_moves
 from hocket.learn.sweep import SweepSettings
 from hocket.learn.sweep.block import SweepBlock
 from hocket.learn.testing import recording
-from hocket.learn.world import number_kept
+from hocket.learn.world import list_moves, number_kept
 from hocket.study.records import run_keys
 from hocket.task.grid import OUTCOMES, slip_outcome
 from hocket.task.tables import compile_task

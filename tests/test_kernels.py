@@ -20,22 +20,19 @@ import pytest
 from numba import njit
 
 import hocket as hk
-from algorithm import DefinedTeam, DefinedWorld
+from algorithm import DefinedTeam, DefinedWorld, train_agent, train_hil, train_iql
 from hocket import random
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.cqrm import CqrmSettings
 from hocket.learn.cqrm import reference as cqrm_reference
 from hocket.learn.cqrm.block import CqrmBlock
 from hocket.learn.dqprm import VECTOR_LANES, DqprmSettings
-from hocket.learn.dqprm import reference as dqprm_reference
 from hocket.learn.dqprm.block import DqprmBlock
 from hocket.learn.dqprm.kernel import LANES
 from hocket.learn.episodes import ValuePlayer, make_teams, team_tables
 from hocket.learn.hil import HilSettings
-from hocket.learn.hil import reference as hil_reference
 from hocket.learn.hil.block import HilBlock
 from hocket.learn.iql import IqlSettings
-from hocket.learn.iql import reference as iql_reference
 from hocket.learn.iql.block import IqlBlock
 from hocket.learn.kernels import primitives
 from hocket.learn.kernels.compiler import STAMP, cache_file, is_compiled, kernel
@@ -404,7 +401,7 @@ def test_each_agents_state_stands_for_the_teams_in_compiled_episodes_of_random_t
 def assert_learns_alike(task: hk.Task, name: str, settings: DqprmSettings, steps: int, seed: int = 4) -> np.ndarray:
     """Train lanes one by one and in lock step, in two pieces, and require what Algorithm 1 gives."""
     world = DefinedWorld(task, name, settings.sync_probability, literal=settings.sync_literal)
-    agent = dqprm_reference.train_agent(world, settings, seed, steps)
+    agent = train_agent(world, settings, seed, steps)
     q = agent.q
     tables = compile_task(task)
     for others in range(VECTOR_LANES + 1):
@@ -512,7 +509,7 @@ def test_compiled_independent_learning_is_that_of_plain_python(world, bootstrap_
     block = IqlBlock(compile_task(task), settings, [2, 9])
     block.train(0, 100)
     block.train(100, 700)
-    q = iql_reference.train_team(task, settings, 9, 800)
+    q = train_iql(task, settings, 9, 800)
     assert q.any(axis=(1, 2, 3)).all()
     np.testing.assert_array_equal(block.q[1], q, strict=True)
 
@@ -526,7 +523,7 @@ def test_compiled_hierarchical_learning_is_that_of_plain_python(task, bootstrap_
     block = HilBlock(compile_task(task), settings, [2, 9])
     block.train(0, 100)
     block.train(100, 500)
-    agents = hil_reference.train_team(task, settings, 9, 600)
+    agents = train_hil(task, settings, 9, 600)
     for index, agent in enumerate(agents):
         np.testing.assert_array_equal(block.low[1, index], agent.low.array(task.grid.cells), strict=True)
         np.testing.assert_array_equal(block.meta[1, index], agent.meta, strict=True)

@@ -8,7 +8,7 @@ import pytest
 from numba import njit
 
 import hocket as hk
-from algorithm import DefinedWorld
+from algorithm import DefinedWorld, train_agent, train_team
 from hocket.learn import benchmark
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.cqrm import CqrmSettings
@@ -16,7 +16,6 @@ from hocket.learn.cqrm.block import CqrmBlock
 from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.dqprm.block import DqprmBlock
 from hocket.learn.dqprm.kernel import LANES, MANY, padded
-from hocket.learn.dqprm.reference import train_agent, train_team
 from hocket.learn.hil import HilSettings
 from hocket.learn.hil.block import HilBlock
 from hocket.learn.iql import IqlSettings

@@ -10,7 +10,6 @@ from numba import njit
 
 import hocket as hk
 from algorithm import DefinedWorld
-from hocket.learn.moves import number_moves
 from hocket.learn.optimal.block import solve
 from hocket.learn.reference import TableWorld
 from hocket.learn.sweep import SweepSettings
@@ -19,6 +18,7 @@ from hocket.learn.sweep.kernel import dequeue, enqueue, make_queue
 from hocket.learn.sweep.planning import machine_bounds, open_moves, optimistic_values
 from hocket.learn.sweep.reference import SweepAgent
 from hocket.learn.training import train
+from hocket.learn.world import number_moves
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, Grid
 from hocket.task.individual import individual_table

@@ -23,12 +23,7 @@ from hocket import random
 from hocket.learn.cqrm import CqrmSettings
 from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.settings import Settings
-from hocket.task.episode import TeamEpisode
-from hocket.task.grid import ACTIONS, slip_outcome
 from hocket.task.individual import IndividualTable
-from hocket.task.memory import memory_of
-from hocket.task.tables import compile_task
-from hocket.task.task import Task
 
 f32 = np.float32  # all values are computed in single precision, as in the kernels
 
@@ -50,9 +45,6 @@ class Rows(dict[int, NDArray[np.float32]]):
         for s, row in self.items():
             values[s] = row
         return values
-
-
-# One learner with one reward machine: an agent alone, or a team as one.
 
 
 class Experience(NamedTuple):
@@ -115,16 +107,11 @@ class QrmAgent:
         return self.rows.array(self.world.observations)
 
     def restart(self, t: int) -> None:
-        """Begin an episode with step t."""
         (self.s, self.u), self.episode_steps = self.world.reset(t), 0
         self.is_over = self.u in self.world.final
 
     def step(self, t: int) -> None:
-        """Act, and update q.
-
-        With counterfactual updates every state of the machine learns what would have happened in it, from the same
-        action and the same draws.
-        """
+        """Act, and update q; with counterfactual updates in all states of the machine, by the same action and draws."""
         settings, row, gamma = self.settings, self.rows[self.s], f32(self.settings.discount)
         alpha, beta = rates(settings, t)
         a = softmax(row[:, self.u], beta, random.action_draw(self.key, t))
@@ -137,94 +124,42 @@ class QrmAgent:
         self.episode_steps += 1
 
     def learnt(self) -> list[dict[str, NDArray[np.float32]]]:
-        """Give the values."""
         return [{"q": self.q}]
 
     def train(self, t: int) -> None:
-        """Take training step t, in the next episode where one is over."""
         if not self.is_over:
             self.step(t)
         if self.is_over or self.episode_steps >= self.settings.max_episode_steps:
             self.restart(t + 1)
 
 
-# An agent of a task, with simulated teammates.
+class TableWorld:
+    """An agent of a task with simulated teammates. Machine states are numbered, and so are cells and actions."""
 
-
-class AgentWorld(Protocol):
-    """An agent with simulated teammates. Machine states are numbered, and so are cells and actions."""
-
-    agent: int  # its place among the agents
-    cells: int
-    past: Sequence[int]  # of each cell as one in which a step begins: steps of the same past settle alike
-    final: frozenset[int]  # machine states
-    states: int  # how many there are
-    starts: Sequence[int]  # cells, of which each is as likely
-    initial: int
-    slip_limit: int  # below which the draw of a slip makes a move slip
+    def __init__(self, table: IndividualTable) -> None:
+        self.table, self.agent = table, table.place  # its place among the agents
+        self.slip_limit = table.slip_limit  # below which the draw of a slip makes a move slip
+        self.cells, self.states = table.cells, len(table.is_final)
+        self.past = (table.offset // table.cells).tolist()  # of each cell: steps that begin in one past settle alike
+        self.final = frozenset(np.flatnonzero(table.is_final).tolist())
+        self.starts: Sequence[int] = tuple(table.starts.tolist())  # cells, of which each is as likely
+        self.initial = table.initial
 
     def move(self, s: int, u: int, a: int, outcome: int) -> int:
         """Return the cell in which an action ends; its outcome is 0 as intended, 1 or 2 slipped."""
-
-    def settle(self, s: int, s_next: int, u: int, draw: int) -> tuple[int, float]:
-        """Return the machine state and the reward after a step between two cells, by the draw of synchronisation."""
-
-    def outcomes(self, s: int, s_next: int, u: int) -> list[tuple[float, int, float]]:
-        """List what may come of such a step: probability, machine state and reward."""
-
-
-class TableWorld:
-    """An agent with simulated teammates, read from its table."""
-
-    def __init__(self, table: IndividualTable) -> None:
-        self.table, self.agent, self.slip_limit = table, table.place, table.slip_limit
-        self.cells, self.states = table.cells, len(table.is_final)
-        self.past = (table.offset // table.cells).tolist()
-        self.final = frozenset(np.flatnonzero(table.is_final).tolist())
-        self.starts, self.initial = tuple(table.starts.tolist()), table.initial
-
-    def move(self, s: int, u: int, a: int, outcome: int) -> int:
-        """Look up the cell in which an action ends."""
         return int(self.table.next_cell[self.table.dynamics[u], s, a, outcome])
 
     def settle(self, s: int, s_next: int, u: int, draw: int) -> tuple[int, float]:
-        """Look up the machine state and the reward after a step."""
+        """Return the machine state and the reward after a step between two cells, by the draw of synchronisation."""
         kind = self.table.kind[self.table.offset[s] + s_next]
         case = int((draw >= self.table.limit[u, kind]).sum())
         return int(self.table.next_state[u, kind, case]), float(self.table.reward[u, kind, case])
 
     def outcomes(self, s: int, s_next: int, u: int) -> list[tuple[float, int, float]]:
-        """Look up what may come of a step."""
+        """List what may come of such a step: probability, machine state and reward."""
         kind = self.table.kind[self.table.offset[s] + s_next]
         parts = (part[u, kind].tolist() for part in (self.table.chance, self.table.next_state, self.table.reward))
         return list(zip(*parts, strict=True))
-
-
-class SimulatedWorld:
-    """An agent of a task with simulated teammates, by the draws of a seed, as a world that steps."""
-
-    def __init__(self, world: AgentWorld, seed: int) -> None:
-        self.world, self.agent, self.actions, self.observations = world, world.agent, len(ACTIONS), world.cells
-        self.states, self.final = world.states, world.final
-        self.key = random.stream_key(random.TRAINING, seed, world.agent)
-
-    def reset(self, t: int) -> tuple[int, int]:
-        """Put the agent where the draw says."""
-        return draw_start(self.world, self.key, t), self.world.initial
-
-    def step(self, s: int, u: int, a: int, t: int, counterfactual: bool) -> tuple[list[Experience], bool]:
-        """Move and settle, in each of the machine's states."""
-        outcome = slip_outcome(random.slip_draw(self.key, t), self.world.slip_limit)
-        draw, experiences = random.sync_draw(self.key, t), list[Experience]()
-        others = [other for other in range(self.states) if other not in {u, *self.final}] if counterfactual else []
-        for state in (u, *others):
-            s_next = self.world.move(s, state, a, outcome)
-            u_next, r = self.world.settle(s, s_next, state, draw)
-            experiences.append(Experience(state, s_next, u_next, r, u_next in self.final))
-        return experiences, experiences[0].is_end
-
-
-# A team that acts together.
 
 
 class JointStep(NamedTuple):
@@ -260,50 +195,7 @@ class SteppedTeam(Protocol):
         """List the options of whose targets an agent is at one."""
 
 
-class TaskTeam:
-    """The agents of a task in the team world, by the draws of a seed."""
-
-    def __init__(self, task: Task, seed: int) -> None:
-        self.task, self.tables, self.names = task, compile_task(task), list(task.agents)
-        self.keys = [random.stream_key(random.TRAINING, seed, agent) for agent in range(len(self.names))]
-        self.actions, self.observations = [len(ACTIONS)] * len(self.names), [task.grid.cells] * len(self.names)
-        self.memory = memory_of(task)
-        self.memories = max(1 << len(events) for events in self.memory.values())
-        self.options = self.tables.option_bit.shape[1]
-
-    def reset(self, t: int) -> list[tuple[int, int]]:
-        """Put agents where the draws say."""
-        self.episode = TeamEpisode(self.task, strict=False)
-        self.episode.keys, self.episode.time = list(self.keys), t
-        self.episode.put_at_starts()
-        return self._seen()
-
-    def _seen(self) -> list[tuple[int, int]]:
-        cells, remembered = self.episode.cells, self.episode.memory
-        bits = {
-            name: sum(1 << events.index(event) for event in remembered[name]) for name, events in self.memory.items()
-        }
-        return [(cells[name], bits[name]) for name in self.names]
-
-    def step(self, actions: Sequence[int]) -> JointStep:
-        """Let what can happen happen."""
-        earned = sum(self.episode.earned.values())
-        done = self.episode.step({name: ACTIONS[a] for name, a in zip(self.names, actions, strict=True)}).done
-        reward = sum(self.episode.earned.values()) - earned if self.task.has_rewards else float(done)
-        return JointStep(self._seen(), reward, done, done)
-
-    def available(self, agent: int, m: int) -> list[int]:
-        """List the options that always are, and those that come after an event that is remembered."""
-        bits = enumerate(self.tables.option_bit[agent].tolist())
-        return [option for option, bit in bits if bit == -1 or (bit >= 0 and m >> bit & 1)]
-
-    def reached(self, agent: int) -> Collection[int]:
-        """Look up in which targets an agent's cell is."""
-        cell = self.episode.cells[self.names[agent]]
-        return set(np.flatnonzero(self.tables.option_target[agent, :, cell]).tolist())
-
-
-def draw_start(world: AgentWorld, key: int, t: int) -> int:
+def draw_start(world: TableWorld, key: int, t: int) -> int:
     """Choose a cell to start in, for an episode that begins with step t."""
     return world.starts[random.start_draw(key, t, len(world.starts))]
 
@@ -318,8 +210,6 @@ def softmax(q: NDArray[np.float32], beta: float | None, draw: float) -> int:
     """Choose an action with probability proportional to exp(beta q), or (None) any of the best."""
     values = q.tolist()
     best = max(values)
-    if beta is None:
-        sums = list(accumulate(float(value == best) for value in values))
-    else:
-        sums = list(accumulate(math.exp(beta * (value - best)) for value in values))
+    weights = (float(value == best) if beta is None else math.exp(beta * (value - best)) for value in values)
+    sums = list(accumulate(weights))
     return bisect_right(sums, draw * sums[-1])

@@ -8,6 +8,7 @@ worse than an earlier one is not shown: the best one so far is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol, cast
 
 import numpy as np
@@ -19,13 +20,13 @@ from hocket.learn.settings import SimulatedSettings
 from hocket.learn.world import WorldBlock, WorldModel
 from hocket.task.individual import IndividualTable
 from hocket.task.tables import Bools, Tables
-from hocket.task.teamwork.play import PlayedEpisodes, TeamMoves, patience_of, play_team
+from hocket.task.teamwork.play import PlayedEpisodes, TeamMoves, play_team
 from hocket.task.teamwork.readiness import Chances, Counts, Readiness
 
 FIRST_REVIEW = 1_000  # training steps; each later review comes after twice as many
 MOST_MOVES = 4_000_000  # of all agents, in all dynamics; with more, teammates stay as they are simulated
 MOST_AGENTS = 50  # of teams for which that is done
-LEAST_SIMULATED = 0.02  # readiness of simulated teammates, however little an agent expects of them
+LEAST_READY = 0.02  # readiness of simulated teammates, however little an agent expects of them
 SHARE_PLAYED = 4  # a review in the world takes at most the steps so far over this
 EPISODES_PLAYED = 5  # in a review in the world
 LEAST_CHANGE = 0.05  # of a readiness, for which an agent changes what it believes
@@ -48,15 +49,10 @@ def next_review(step: int) -> int:
     >>> [next_review(step) for step in (0, 999, 1000, 3000)]
     [1000, 1000, 2000, 4000]
     """
-    review = FIRST_REVIEW
-    while review <= step:
-        review *= 2
-    return review
+    return FIRST_REVIEW << (step // FIRST_REVIEW).bit_length()
 
 
-def believed_table(
-    readiness: Readiness, agent: int, chances: Chances, least: float = LEAST_SIMULATED
-) -> IndividualTable:
+def believed_table(readiness: Readiness, agent: int, chances: Chances, least: float = LEAST_READY) -> IndividualTable:
     """Tabulate an agent's steps by what it believes; what it does not expect is simulated, if seldom."""
     simulated = np.where(readiness.waits, np.maximum(chances, least), chances)
     table = readiness.table(agent, chances)
@@ -86,21 +82,14 @@ class TableBlock(Block, Protocol):
 class TableTeam:
     """Such agents as a team that can be reviewed."""
 
-    def __init__(self, readiness: Readiness, block: TableBlock, seed: int, least: float) -> None:
-        self.readiness, self.block, self.seed, self.least = readiness, block, seed, least
+    def __init__(self, readiness: Readiness, block: TableBlock, seed: int, least: float = LEAST_READY) -> None:
+        self.readiness, self.block, self.least = readiness, block, least
         self.train, self.arrays, self.count = block.train, block.arrays, readiness.count
+        self.play_greedily = partial(play_team, readiness.tables, moves=TeamMoves.true(readiness.tables), seed=seed)
 
     def play(self, step: int, max_steps: int) -> PlayedEpisodes:
-        tables = self.readiness.tables
-        return play_team(
-            tables,
-            self.arrays(0)["q"],
-            TeamMoves.true(tables),
-            episodes=range(step, step + EPISODES_PLAYED),
-            max_steps=max_steps,
-            patience=patience_of(tables),
-            seed=self.seed,
-        )
+        episodes = range(step, step + EPISODES_PLAYED)
+        return self.play_greedily(self.arrays(0)["q"], episodes=episodes, max_steps=max_steps)
 
     def believe(self, agent: int, chances: Chances) -> None:
         self.block.believe(believed_table(self.readiness, agent, chances, self.least))
@@ -109,20 +98,10 @@ class TableTeam:
 class WorldReviewedBlock:
     """Seeds whose teams are played in the world now and then; each believes what it has counted."""
 
-    def __init__(
-        self,
-        readiness: Readiness,
-        settings: SimulatedSettings,
-        teams: Sequence[tuple[int, TableBlock]],
-        threads: int,
-        least: float = LEAST_SIMULATED,
-    ) -> None:
-        first = readiness.believe(settings.sync_probability)
-        self.blocks = [block for _, block in teams]
-        self.seeds = [
-            TeamReviews(TableTeam(readiness, block, seed, least), first, readiness.waits, settings.max_episode_steps)
-            for seed, block in teams
-        ]
+    def __init__(self, teams: Sequence[TableTeam], settings: SimulatedSettings, threads: int) -> None:
+        readiness, self.blocks = teams[0].readiness, [team.block for team in teams]
+        about = (readiness.believe(settings.sync_probability), readiness.waits, settings.max_episode_steps)
+        self.seeds = [TeamReviews(team, *about) for team in teams]
         self.threads = max(1, min(threads, len(self.seeds)))
 
     def train(self, begin: int, steps: int) -> None:
@@ -198,10 +177,7 @@ class TeamReviews:
         return int(played.length.sum())
 
     def _compare(self, gained: float, steps: float, succeeds: bool) -> None:
-        """Keep the team, unless it is worse than the best so far: by success or return; then, if it succeeds, by steps.
-
-        Steps are counted below 0: fewer are better.
-        """
+        """Keep the team, unless it is worse than the best so far: by success or return, and if it succeeds by steps."""
         most, fewest = self.best or (gained, steps)
         is_slow = succeeds and gained <= most and steps < MUCH_LONGER * fewest
         self.is_worse = is_slow or gained < most - (1 - MUCH_LESS) * abs(most)

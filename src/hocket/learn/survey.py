@@ -15,8 +15,7 @@ import numpy as np
 
 from hocket.arguments import whole
 from hocket.graphs import flood
-from hocket.learn.moves import list_moves
-from hocket.learn.world import CommonTries, Ints, WorldModel
+from hocket.learn.world import CommonTries, Ints, WorldModel, list_moves
 from hocket.random import TRAINING, slip_draw, stream_key, threshold
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS, Numbers, slip_outcome
@@ -50,10 +49,8 @@ def survey(task: Task | str | Path, tries: int = TRIES, *, seed: int = 0) -> Sur
     starts = [cell for agent in task.agents.values() for cell in agent.starts]
     ends = [task.grid.outcomes(closed) for closed in _closings(task)]  # [S, A, K]
     known, slip_limit, steps = CommonTries([list_moves(end[None]) for end in ends], 1), threshold(task.slip), 0
-    grounds = [
-        _Ground(end, place.reshape(end.shape[:2]), known.tries[0], slip_limit)
-        for end, place in zip(ends, known.place, strict=True)
-    ]
+    places = [place.reshape(end.shape[:2]) for end, place in zip(ends, known.place, strict=True)]
+    grounds = [_Ground(*ground, known.tries[0], slip_limit) for ground in zip(ends, places, strict=True)]
     moves = [ground.place[ground.reached(starts)] for ground in grounds]
     fewest = tries * len(np.unique(np.concatenate([place.ravel() for place in moves])))
     for number, ground in enumerate(grounds):
@@ -102,14 +99,13 @@ class _Walker:
     def step(self) -> bool:
         """Take a step; False where nothing is left to try."""
         action = self._wanting(self.cell)
-        if action < 0:
-            if not self.way or self.way[-1][0] != self.cell:  # nowhere to go yet, or it has slipped
-                self.way = self._way()
-            if not self.way:
-                return False
-            _, action = self.way.pop()
-        else:
-            self.way = []
+        if action >= 0:
+            self.way = [(self.cell, action)]
+        elif not self.way or self.way[-1][0] != self.cell:  # nowhere to go yet, or it has slipped
+            self.way = self._way()
+        if not self.way:
+            return False
+        _, action = self.way.pop()
         outcome = slip_outcome(slip_draw(self.key, self.time), self.ground.slip_limit)
         self.ground.tries[self.ground.place[self.cell, action], outcome] += 1
         self.cell, self.time = int(self.ground.end[self.cell, action, outcome]), self.time + 1

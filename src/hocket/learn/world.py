@@ -8,12 +8,12 @@ any other task on it can be planned with them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,8 @@ from hocket.files import listed, write_whole
 from hocket.lazy import show_in_notebook
 from hocket.learn.archives import open_archive, pack_arrays, read_about, read_array
 from hocket.learn.learner import Block
-from hocket.learn.moves import MoveTable
 from hocket.task.catalogue import as_task
-from hocket.task.grid import ACTIONS, MOST_CELLS, OUTCOMES, slipped_actions
+from hocket.task.grid import ACTIONS, MOST_CELLS, OUTCOMES, Numbers, slipped_actions
 from hocket.task.settling import describe_cell
 from hocket.task.task import Task
 
@@ -35,6 +34,61 @@ MOST_TRIES = 2**53  # of an outcome
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.int32]
+
+
+def distinct(numbers: Ints) -> Ints:
+    """List the numbers that occur, in order. `np.unique` would look them up one by one, which takes a hundred times as
+    long for the millions of pairs of a large map.
+
+    >>> distinct(np.array([[3, 1], [1, 2]])).tolist()
+    [1, 2, 3]
+    """
+    ordered = np.sort(numbers, axis=None, kind="stable")  # which finds runs that are in order already
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+
+
+def cells_before(end: Numbers) -> tuple[Words, Words]:
+    """List for each cell, in order, those from which an action may lead to it, whichever gates are open.
+
+    `end` is where actions lead if they do not slip, [D, S, A]: what slips leads where another action would. Returns
+    where each cell's list begins [S + 1], and all of them one after the other.
+
+    >>> cells_before(np.array([[[1, 0], [2, 1], [2, 2]]], np.int32))  # three cells in a row: go right, or stay
+    (array([0, 1, 3, 5], dtype=int32), array([0, 0, 1, 1, 2], dtype=int32))
+    """
+    cells = end.shape[1]
+    pairs = distinct(end * np.int64(cells) + np.arange(cells)[:, None])
+    first = np.searchsorted(pairs, np.arange(cells + 1) * cells)
+    return first.astype(np.int32), (pairs % cells).astype(np.int32)
+
+
+def number_moves(next_cell: Numbers) -> tuple[Words, Words]:
+    """Number what actions in cells lead to, [D, S, A]; those that gates do not change are the same in all dynamics.
+
+    Also returns where each leads: [moves, K].
+    """
+    dynamics, cells, actions, outcomes = next_cell.shape
+    move = np.arange(cells * actions, dtype=np.int32).reshape(cells, actions)
+    move, end = np.repeat(move[None], dynamics, axis=0), next_cell[0].reshape(-1, outcomes).astype(np.int32)
+    changed = np.nonzero((next_cell != next_cell[0]).any(axis=3))  # few, as gates close few cells
+    rows = np.column_stack((move[changed], next_cell[changed]))
+    others, which = np.unique(rows, axis=0, return_inverse=True)
+    move[changed] = len(end) + which.ravel()
+    return move, np.concatenate((end, others[:, 1:].astype(np.int32)))
+
+
+class MoveTable(NamedTuple):
+    """All that a planner needs to know of the moves of a world; agents that live in it share them."""
+
+    move: Words  # [D, S, A] which move an action is
+    end: Words  # [moves, K] where it leads
+    first_before: Words  # [S + 1] where the cells begin from which a move may lead to a cell ...
+    before: Words  # ... in this list
+
+
+def list_moves(next_cell: Numbers) -> MoveTable:
+    """Number moves, and list what leads to where."""
+    return MoveTable(*number_moves(next_cell), *cells_before(next_cell[..., 0]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,21 +175,18 @@ class WorldModel:
         >>> run.world.missing("buttons")[0]
         'A1 has never seen red region open'
         """
-        return tuple(self._missing(as_task(task)))
-
-    def _missing(self, task: Task) -> Iterator[str]:
-        visited = self.visited()
-        opened = self.move[self.move & 1 == 0] // BARRED  # pairs of a cell and an action that was not barred
+        task, visited = as_task(task), self.visited()
+        opened = {*self.end.ravel()[self.move[self.move & 1 == 0] // BARRED].tolist()}  # cells that were not barred
+        missing = []
         for agent, gates in task.gates.items():
-            for region in gates:
-                inside = np.isin(self.end.ravel()[opened], [*task.grid.places[region]])
-                if not inside.any():
-                    yield f"{agent} has never seen {region} open"
+            closed = [region for region in gates if opened.isdisjoint(task.grid.places[region])]
+            missing += [f"{agent} has never seen {region} open" for region in closed]
         for event, conditions in task.events.items():
             for agent in conditions:
                 cells = np.flatnonzero(task.where(agent, event)).tolist()
                 if cells and not visited[cells].any():
-                    yield f"nobody has been where {event} happens: {agent} {describe_cell(task, cells[0])}"
+                    missing.append(f"nobody has been where {event} happens: {agent} {describe_cell(task, cells[0])}")
+        return tuple(missing)
 
     def save(self, path: str | Path) -> None:
         """Write the world to a file (.npz), without pickle."""
@@ -187,10 +238,7 @@ def number_kept(table: MoveTable) -> Ints:
 
 
 class CommonTries:
-    """What each seed's agents know in common: what they began with and, where they share, what they have tried.
-
-    Moves are the same for all of them, whatever their machines are.
-    """
+    """What each seed's agents know in common: what they began with and, where they share, what they have tried."""
 
     def __init__(self, tables: Sequence[MoveTable], seeds: int) -> None:
         numbers = [number_kept(table) for table in tables]

@@ -12,7 +12,7 @@ from hocket.learn.dqprm import VECTOR_LANES, DqprmSettings, kernel
 from hocket.learn.episodes import edges_of, training_keys, unsigned
 from hocket.learn.kernels.primitives import LANES
 from hocket.learn.learner import Arrays, Block, machine_shapes
-from hocket.learn.reviews import WorldReviewedBlock, is_reviewed
+from hocket.learn.reviews import TableTeam, WorldReviewedBlock, is_reviewed
 from hocket.learn.settings import SimulatedSettings
 from hocket.random import threshold
 from hocket.task.individual import IndividualTable, Outcomes, Simulation
@@ -29,8 +29,9 @@ def make_block(tables: Tables, settings: DqprmSettings, seeds: Sequence[int], th
     readiness = Readiness(tables, sync_literal=settings.sync_literal)
     chances = readiness.believe(settings.sync_probability)
     shared = lane_tables(tables, [readiness.table(agent, chances) for agent in range(len(tables.start))])
-    teams = [(seed, DqprmBlock(tables, settings, [seed], shared=shared)) for seed in seeds]
-    return WorldReviewedBlock(readiness, settings, teams, threads, LEAST_READINESS)
+    blocks = [(seed, DqprmBlock(tables, settings, [seed], shared=shared)) for seed in seeds]
+    teams = [TableTeam(readiness, block, seed, LEAST_READINESS) for seed, block in blocks]
+    return WorldReviewedBlock(teams, settings, threads)
 
 
 class DqprmBlock:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.dqprm import DqprmSettings
-from hocket.learn.reference import AgentWorld, QrmAgent, SimulatedWorld, SteppedWorld
+from hocket.learn.reference import QrmAgent, SteppedWorld
 
 
 class DqprmTeam:
@@ -53,16 +53,3 @@ class DqprmTeam:
     def learnt(self) -> list[dict[str, NDArray[np.float32]]]:
         """Give the values of each agent."""
         return [{"q": agent.q} for agent in self.agents]
-
-
-def train_team(worlds: Sequence[AgentWorld], settings: DqprmSettings, seed: int, steps: int) -> list[QrmAgent]:
-    """Train agents of a task; the `q` of each is [cells, actions, machine states]."""
-    team = DqprmTeam([SimulatedWorld(world, seed) for world in worlds], settings, seed)
-    for t in range(steps):
-        team.train(t)
-    return team.agents
-
-
-def train_agent(world: AgentWorld, settings: DqprmSettings, seed: int, steps: int) -> QrmAgent:
-    """Train one agent, episode after episode."""
-    return train_team([world], settings, seed, steps)[0]

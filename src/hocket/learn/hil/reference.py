@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from hocket import random
 from hocket.learn.hil import HilSettings
-from hocket.learn.reference import Rows, SteppedTeam, TaskTeam, f32, softmax
+from hocket.learn.reference import Rows, SteppedTeam, f32, softmax
 from hocket.task.grid import STAY
-from hocket.task.task import Task
 
 
 class HilAgent:
@@ -89,14 +88,6 @@ class HilTeam:
         self.episode_steps += 1
         if is_over or self.episode_steps >= self.settings.max_episode_steps:
             self.restart(t + 1)
-
-
-def train_team(task: Task, settings: HilSettings, seed: int, steps: int) -> list[HilAgent]:
-    """Train all agents of a task at once, in the team world."""
-    team = HilTeam(TaskTeam(task, seed), settings, seed)
-    for t in range(steps):
-        team.train(t)
-    return team.agents
 
 
 def option_draw(key: int, t: int) -> float:

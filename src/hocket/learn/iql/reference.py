@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from hocket import random
 from hocket.learn.iql import IqlSettings
-from hocket.learn.reference import Rows, SteppedTeam, TaskTeam, f32, rates, softmax
-from hocket.task.task import Task
+from hocket.learn.reference import Rows, SteppedTeam, f32, rates, softmax
 
 
 class IqlTeam:
@@ -42,11 +41,3 @@ class IqlTeam:
         self.episode_steps += 1
         if is_over or self.episode_steps >= settings.max_episode_steps:
             self.restart(t + 1)
-
-
-def train_team(task: Task, settings: IqlSettings, seed: int, steps: int) -> NDArray[np.float32]:
-    """Train all agents of a task; return q [agents, cells, actions, memories]."""
-    team = IqlTeam(TaskTeam(task, seed), settings, seed)
-    for t in range(steps):
-        team.train(t)
-    return np.stack([each["q"] for each in team.learnt()])

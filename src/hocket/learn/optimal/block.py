@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.learner import Arrays, machine_shapes
-from hocket.learn.moves import cells_before, distinct
 from hocket.learn.optimal import OptimalSettings, kernel
+from hocket.learn.world import cells_before, distinct
 from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances, slipped_actions
 from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables

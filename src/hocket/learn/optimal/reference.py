@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.optimal import OptimalSettings
-from hocket.learn.reference import AgentWorld
+from hocket.learn.reference import TableWorld
 from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances
 
 
-def solve(world: AgentWorld, slip: float, settings: OptimalSettings) -> NDArray[np.float64]:
+def solve(world: TableWorld, slip: float, settings: OptimalSettings) -> NDArray[np.float64]:
     """Compute the optimal action values with simulated teammates: [cells, actions, machine states]."""
     gamma, slips = settings.discount, outcome_chances(slip)
     q = np.zeros((world.cells, len(ACTIONS), world.states))

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from hocket.errors import SettingsError, TaskError
 from hocket.graphs import can_reach, make_graph
 from hocket.learn.learner import Arrays, Player, Shapes
-from hocket.learn.moves import list_moves
 from hocket.learn.optimal_team import OptimalTeamSettings, kernel
 from hocket.learn.testing import Recording, TestResults, recording
-from hocket.learn.world import WorldModel
+from hocket.learn.world import WorldModel, list_moves
 from hocket.random import TEAM
 from hocket.task.grid import ACTIONS, STAY, outcome_chances
 from hocket.task.tables import SettledCases, Tables

@@ -6,7 +6,7 @@ If the imagined team does not complete its task, best responses in turn are sear
 agents explore and plan from then on by the readiness of the team that was found. Later on, moves that nobody has tried
 are imagined to lead nowhere first: a way that is only hoped for may not be there, and an agent that has stopped looking
 for it would not notice. No step of the world is spent; where the team relies on hope all the same, it practises (see
-`practice`).
+`block.Practice`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.learn.reviews import believed_table
 from hocket.learn.sweep.planning import Sweeper
 from hocket.random import threshold
 from hocket.task.grid import slipped_actions
-from hocket.task.individual import IndividualTable
 from hocket.task.teamwork.play import TeamMoves, Values
 from hocket.task.teamwork.readiness import Chances, Readiness
 from hocket.task.teamwork.search import BELIEFS, MANY_TIMES, MOST_TIMES, PlannedTeam, TeamSearch
@@ -71,14 +69,9 @@ class Beliefs:
         self.never_fails = False  # whether it has succeeded in each of many episodes
         self.best = -np.inf  # the mean return of the best team so far, where a task has rewards
 
-    def review(
-        self, step: int, discount: float, cautious: TeamMoves, hopeful: TeamMoves, is_last: bool = False
-    ) -> list[int]:
-        """Imagine the team, and look for another one where it does not succeed; list agents whose beliefs change.
-
-        The last review is the most thorough one.
-        """
-        times = MOST_TIMES if is_last else MANY_TIMES
+    def review(self, step: int, discount: float, cautious: TeamMoves, hopeful: TeamMoves, is_last: bool) -> list[int]:
+        """Imagine the team, and look for another one where it does not succeed; list agents whose beliefs change."""
+        times = MOST_TIMES if is_last else MANY_TIMES  # the last review is the most thorough one
         is_late, before, self.never_fails = step >= FIRST_FULL_SEARCH, self.chances, False
         is_full, self.searched = is_late and not self.searched, self.searched or is_late
         tables = self.readiness.tables
@@ -86,9 +79,8 @@ class Beliefs:
         better: PlannedTeam | None = None
         for moves in worlds:
             self.is_hope = moves is not worlds[0]
-            search = TeamSearch(
-                tables, self.readiness, discount, moves, self.max_steps, self.seed, self.starts, MOST_WORK
-            )
+            how = (discount, moves, self.max_steps, self.seed, self.starts, MOST_WORK)
+            search = TeamSearch(tables, self.readiness, *how)
             score = self._play(search)
             if is_late and not is_full and (tables.has_rewards or score[0] > RARE_FAILURES):
                 search = search.thorough(times)
@@ -109,10 +101,6 @@ class Beliefs:
             self.is_hope, team = False, better or team
         self.chances, self.best, self.values = team.chances, max(self.best, team.score[0]), team.values
         return np.flatnonzero((self.chances != before).any(axis=(1, 2, 3))).tolist()
-
-    def table(self, agent: int) -> IndividualTable:
-        """Tabulate an agent's steps by what it believes."""
-        return believed_table(self.readiness, agent, self.chances)
 
     def _play(self, search: TeamSearch) -> tuple[float, float]:
         """Play the team as it is, and rate it."""

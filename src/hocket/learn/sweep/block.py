@@ -6,56 +6,102 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket.background import in_threads
 from hocket.learn.episodes import pick_fields
+from hocket.learn.kernels.primitives import Floats, Ints
 from hocket.learn.learner import Arrays, Block, machine_shapes
-from hocket.learn.moves import MoveTable, list_moves
-from hocket.learn.reviews import WorldReviewedBlock, is_reviewed, next_review
+from hocket.learn.reviews import TableTeam, WorldReviewedBlock, believed_table, is_reviewed, next_review
 from hocket.learn.sweep import SweepSettings, kernel
 from hocket.learn.sweep.beliefs import FIRST_FULL_SEARCH, Beliefs, imagined_moves
-from hocket.learn.sweep.planning import (
-    PRECISION,
-    AgentView,
-    LanePlan,
-    Sweeper,
-    machine_bounds,
-    open_moves,
-    optimistic_values,
-    plan,
-    sweep_tables,
-)
-from hocket.learn.sweep.practice import SHARE_PRACTISED, Practice
-from hocket.learn.world import CommonTries, WorldModel
-from hocket.random import TRAINING, stream_key
+from hocket.learn.sweep.kernel import Doubles, MoveModel, SweepParameters
+from hocket.learn.sweep.planning import AgentView, Sweeper, make_view, open_moves, plan
+from hocket.learn.world import CommonTries, MoveTable, WorldModel, list_moves
+from hocket.random import TRAINING, start_draw, stream_key
+from hocket.task.bodies import hold_all_apart
 from hocket.task.grid import OUTCOMES
 from hocket.task.individual import IndividualTable, Simulation
-from hocket.task.tables import Tables, draw_starts
+from hocket.task.tables import Tables, draw_starts, settle
+from hocket.task.teamwork.play import patience_of
 from hocket.task.teamwork.readiness import Readiness
 
 SHARED_EVERY = 200  # steps after which agents that share their tries learn of each other's
+EPISODES = 4  # in a bout of practice, at most
+SHARE_PRACTISED = 16  # it takes at most one step in so many of those so far; then the team is reviewed again
 LAST_RESORT = 1e-3  # part of the optimistic values by which an agent acts where it knows of no way to a reward
+
+
+class Practice:
+    """A bout of practice: a few team episodes of one seed, which can be interrupted after every step.
+
+    An agent that trains with simulated teammates may never reach cells that it visits in the team: the simulated
+    teammates are ready sooner, or its own task is complete from the start. So all agents of a team that relies on moves
+    that no agent has tried take training steps together. Each acts by its optimistic values and updates its model as in
+    training alone, but events need the actual teammates.
+    """
+
+    def __init__(self, tables: Tables, rule: SweepParameters, team: Sequence[Sweeper], bout: int, begin: int) -> None:
+        self.tables, self.rule, self.team, self.bout = tables, rule, team, bout
+        self.steps_left, self.episodes_left = max(1, begin // SHARE_PRACTISED), EPISODES
+        self.patience, self.quiet = patience_of(tables), 0  # steps without an event: the limit, and so far
+        self._restart(begin)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all steps were taken, or all episodes played."""
+        return not (self.steps_left and self.episodes_left)
+
+    def train(self, begin: int, stop: int) -> int:
+        """Take steps of training until one is reached or the bout is over; return the step that comes next."""
+        while begin < stop and not self.is_over:
+            self._step(begin)
+            begin += 1
+        if self.is_over:
+            self._restart(begin)
+        return begin
+
+    def _step(self, time: int) -> None:
+        """Let everyone act once."""
+        tables, team = self.tables, self.team
+        before, state = (np.array([[agent.lane.now[part] for agent in team]]) for part in range(2))
+        arrival = [kernel.act_lane(agent.lane, agent.view.world, self.rule, time) for agent in team]
+        cell = np.array([arrival], np.int64) % tables.cells
+        if len(tables.body):
+            cell = hold_all_apart(tables.body_rule, tables.body, before, cell)
+        settled = settle(tables, tables.kinds(before, cell), state)
+        for place, agent in enumerate(team):
+            agent.lane.now[:2] = cell[0, place], settled.state[0, place]
+        self.steps_left, self.quiet = self.steps_left - 1, 0 if settled.rounds else self.quiet + 1
+        if tables.is_final[np.arange(len(team)), settled.state[0]].all() or self.quiet >= self.patience:
+            self.episodes_left -= 1
+            self._restart(time + 1)
+
+    def _restart(self, begin: int) -> None:
+        """Begin everyone's next episode with a step."""
+        self.quiet = 0
+        for lane in (agent.lane for agent in self.team):
+            lane.now[:] = lane.starts[start_draw(int(lane.key), begin, len(lane.starts))], lane.initial, 0
 
 
 def make_block(tables: Tables, settings: SweepSettings, seeds: Sequence[int], threads: int = 1) -> Block:
     """Make a block of seeds; where teams are reviewed in the world, each seed is trained by itself."""
     if settings.team_review != "world" or not is_reviewed(tables):
         return SweepBlock(tables, settings, seeds, threads)
-    teams = [(seed, SweepBlock(tables, settings, [seed])) for seed in seeds]
     readiness = Readiness(tables, sync_literal=settings.sync_literal)
-    return WorldReviewedBlock(readiness, settings, teams, threads)
+    teams = [TableTeam(readiness, SweepBlock(tables, settings, [seed]), seed) for seed in seeds]
+    return WorldReviewedBlock(teams, settings, threads)
 
 
 class SweepBlock:
     """Every agent of every seed, each with its model."""
 
     def __init__(self, tables: Tables, settings: SweepSettings, seeds: Sequence[int], threads: int = 1) -> None:
-        self.shape, self.caution, self.most_bouts = machine_shapes(tables)["q"], settings.caution, settings.practice
-        self.final_review = settings.final_review
-        self.parameters = pick_fields(kernel.SweepParameters, settings)
-        self.prior, self.without_walls = settings.prior, open_moves(tables.cells, tables.columns, tables.torus)
-        self.ahead = self.without_walls.end[self.without_walls.move[0], 0]  # [S, A] the next cell, where no wall is
+        self.tables, self.shape, self.prior = tables, machine_shapes(tables)["q"], settings.prior
+        self.caution, self.most_bouts, self.shares = settings.caution, settings.practice, settings.share_world
+        self.parameters, self.final_review = pick_fields(SweepParameters, settings), settings.final_review
+        without_walls = open_moves(tables.cells, tables.columns, tables.torus)
+        self.make_view = partial(make_view, settings.prior, settings.discount, without_walls)
+        self.ahead = without_walls.end[without_walls.move[0], 0]  # [S, A] the next cell, where no wall is
         simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
         self.beliefs: list[Beliefs] = []  # of each seed, where they are counted
         pick_table: Callable[[int], IndividualTable] = simulation.table
@@ -68,40 +114,23 @@ class SweepBlock:
         of_alike = [pick_table(int(agents[0])) for agents in alike]
         moves = _list_moves(tables, of_alike)
         self.common = CommonTries(moves, len(seeds))
-        begun = dict[int, tuple[MoveTable, NDArray[np.int64], AgentView]]()
+        begun = dict[int, tuple[MoveTable, Ints, AgentView]]()
         for agents, table, listed, place in zip(alike, of_alike, moves, self.common.place, strict=True):
-            begun |= dict.fromkeys(agents.tolist(), (listed, place, self._view(table, listed)))
-        self.tables, self.shares = tables, settings.share_world
+            begun |= dict.fromkeys(agents.tolist(), (listed, place, self.make_view(table, listed)))
         self.teams = [[self._begin(seed, agent, *begun[agent]) for agent in range(len(begun))] for seed in seeds]
         self.threads = max(1, min(threads, len(seeds) * len(begun)))
         self.planned: dict[int, Arrays] = {}  # by the tries so far
         self.practices = dict[int, Practice]()  # of the seeds whose agents act together
 
-    def _begin(self, seed: int, agent: int, moves: MoveTable, place: NDArray[np.int64], view: AgentView) -> Sweeper:
+    def _begin(self, seed: int, agent: int, moves: MoveTable, place: Ints, view: AgentView) -> Sweeper:
         """Put an agent where it starts, without a try: it is worth what is hoped for to arrive in a cell."""
         tables, key = self.tables, np.uint64(stream_key(TRAINING, seed, agent))
         (cell,), initial = draw_starts(tables, np.array([key]), np.array([agent])), int(tables.initial[agent])
-        model = kernel.MoveModel(
-            tries=np.zeros(moves.end.shape, np.int64),
-            chance=np.zeros(moves.end.shape),
-            prior_weight=np.ones(len(moves.end)),
-            prior_value=view.optimistic_value,
-            arrival=view.arrival.copy(),
-            best=np.zeros(len(view.world.dynamics)),
-        )
+        model = kernel.make_model(view.world, view.optimistic_value)
+        model.arrival[:] = view.arrival
         starts, now = tables.starts(agent).astype(np.int64), np.array([cell, initial, 0])
         lane = kernel.SweepLane(model, kernel.make_queue(tables.cells), now, key, starts, initial)
         return Sweeper(moves, place, view, view, lane)
-
-    def _view(self, table: IndividualTable, moves: MoveTable) -> AgentView:
-        """Work out what an agent goes by; values are bounded by the distance to its events or, flat, by its machine."""
-        discount = self.parameters.discount
-        if self.prior == "distance":
-            bound, arrival = optimistic_values(table, discount, self.without_walls)
-        else:
-            arrival = np.tile(machine_bounds(table, discount, np.max), (len(table.kind), 1))
-            bound = arrival[: table.cells]
-        return AgentView(sweep_tables(table, moves), bound, arrival, machine_bounds(table, discount, np.min))
 
     def train(self, begin: int, steps: int) -> None:
         self.planned.clear()
@@ -112,18 +141,14 @@ class SweepBlock:
             until = min(stop, review, shared)
             resumed = [self._practise(index, begin, until) for index in range(len(self.teams))]
             turns = [(agent, first) for team, first in zip(self.teams, resumed, strict=True) for agent in team]
-            in_threads(partial(self._train_agent, until), turns, self.threads)
+            lanes = [(agent.lane, agent.view.world, self.parameters, first, until - first) for agent, first in turns]
+            in_threads(lambda lane: kernel.train_lane(*lane), lanes, self.threads)
             for index in range(len(self.teams)) if until == shared else ():
                 self.common.tries[index] = self._pool(index)
                 self._plan_common(index)
             for index in range(len(self.teams)) if until == review else ():
                 self._review(index, until)
             begin = until
-
-    def _train_agent(self, until: int, turn: tuple[Sweeper, int]) -> None:
-        """Train an agent from a step on until another one."""
-        agent, begin = turn
-        kernel.train_lane(agent.lane, agent.view.world, self.parameters, begin, until - begin)
 
     def _practise(self, index: int, begin: int, until: int) -> int:
         """Let the agents of a seed act together until a step, or as long as it takes; return the step that is next."""
@@ -148,64 +173,57 @@ class SweepBlock:
 
     def finish(self, step: int) -> None:
         """Review the teams once more; one that never fails acts as it was imagined, where it knows a way."""
-        for index, beliefs in enumerate(self.beliefs if self.final_review and step >= FIRST_FULL_SEARCH else ()):
+        is_due = self.final_review and step >= FIRST_FULL_SEARCH
+        for index, beliefs in enumerate(self.beliefs if is_due else ()):
             self._review(index, step, self.most_bouts, is_last=True)
             if beliefs.never_fails and not beliefs.is_hope and beliefs.values is not None:
                 is_known = beliefs.values.max(axis=2, keepdims=True) > 0
                 self.planned[index] = {"q": np.where(is_known, beliefs.values, self.arrays(index)["q"])}
 
-    def learnt(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def learnt(self, index: int) -> tuple[Ints, Ints]:
         """List the moves of a seed's world, and how often its agents have tried them, without what they began with."""
         return self.common.move, self._pool(index) - self.common.first
 
-    def _pool(self, index: int) -> NDArray[np.int64]:
+    def _pool(self, index: int) -> Ints:
         return self.common.pool(index, [(agent.place, agent.tries) for agent in self.teams[index]])
 
     def _plan_common(self, index: int) -> None:
         """Let the agents of a seed go by what they know in common."""
-        weight = self.parameters.optimism
         for agent in self.teams[index]:
-            model = agent.lane.model
-            model.tries[:] = self.common.tries[index][agent.place]
-            total = model.tries.sum(axis=1) + weight
-            model.chance[:], model.prior_weight[:] = model.tries / total[:, None], weight / total
-            model.arrival[:] = self._hopeful_plan(agent, agent.view).arrival
+            agent.tries[:] = self.common.tries[index][agent.place]
+            self._hope(agent.lane.model, agent.view)
 
     def _review(self, index: int, step: int, bout: int = 0, is_last: bool = False) -> None:
-        """Let the agents of a seed count what they believe of their teammates, and practise where that rests on hope.
-
-        So many bouts of practice have been since the last review that was due.
-        """
-        team = self.teams[index]
-        beliefs, ahead = self.beliefs[index], self.ahead
-        hopeful = imagined_moves(team, ahead, self.parameters.optimism)
-        cautious = imagined_moves(team, np.broadcast_to(np.arange(len(ahead))[:, None], ahead.shape), self.caution)
+        """Let a seed's agents count what they believe; where that rests on hope, let another bout of practice begin."""
+        team, beliefs = self.teams[index], self.beliefs[index]
+        hopeful = imagined_moves(team, self.ahead, self.parameters.optimism)
+        here = np.broadcast_to(np.arange(len(self.ahead))[:, None], self.ahead.shape)
+        cautious = imagined_moves(team, here, self.caution)
         for agent in beliefs.review(step, self.parameters.discount, cautious, hopeful, is_last):
-            self.believe(beliefs.table(agent), index)
+            self.believe(believed_table(beliefs.readiness, agent, beliefs.chances), index)
         self.practices.pop(index, None)
         if beliefs.is_hope and bout < self.most_bouts:
-            steps = max(1, step // SHARE_PRACTISED)
-            self.practices[index] = Practice(self.tables, self.parameters, team, bout, steps)
+            self.practices[index] = Practice(self.tables, self.parameters, team, bout, step)
 
     def believe(self, table: IndividualTable, index: int = 0) -> None:
         """Let an agent of a seed go by another table from now on, and plan by it."""
         self.planned.pop(index, None)
         agent = self.teams[index][table.place]
-        view = agent.view = self._view(table, agent.moves)
-        model = agent.lane.model._replace(prior_value=view.optimistic_value)
-        model.arrival[:] = self._hopeful_plan(agent, view).arrival
+        agent.view = self.make_view(table, agent.moves)
+        model = agent.lane.model._replace(prior_value=agent.view.optimistic_value)
         agent.lane = agent.lane._replace(model=model)
+        self._hope(model, agent.view)
 
-    def _hopeful_plan(self, agent: Sweeper, view: AgentView) -> LanePlan:
-        """Plan with what an agent has tried, and hope for the best where it has not."""
-        optimism, discount = self.parameters.optimism, self.parameters.discount
-        return plan(agent.tries, view.world, view.optimistic_value, optimism, discount)
+    def _hope(self, model: MoveModel, view: AgentView) -> Floats:
+        """Plan with what an agent has tried, and hope for the best where it has not: values of actions, [S, A, U]."""
+        return plan(model, view.world, self.parameters.optimism, self.parameters.discount)
 
-    def _hope(self, agent: Sweeper) -> NDArray[np.float64]:
+    def _hope_ahead(self, agent: Sweeper) -> Doubles:
         """Value actions with optimism, as if those that the agent has not tried led to the next cell: [S, A, U]."""
-        values, arrival = self._hopeful_plan(agent, agent.first)
+        model = kernel.make_model(agent.first.world, agent.first.optimistic_value, agent.tries)
+        values = self._hope(model, agent.first)
         is_tried = (agent.tries.sum(axis=1) > 0)[agent.moves.move[agent.first.world.dynamics]]  # [U, S, A]
-        return np.where(np.moveaxis(is_tried, 0, -1), values, arrival[self.ahead])
+        return np.where(np.moveaxis(is_tried, 0, -1), values, model.arrival[self.ahead])
 
     def arrays(self, index: int) -> Arrays:
         """Plan by what the seed has tried, with caution; a team planned on a given world stays until it trains."""
@@ -216,12 +234,13 @@ class SweepBlock:
     def _plan(self, index: int) -> Arrays:
         q = np.zeros(self.shape, np.float32)
         for number, agent in enumerate(self.teams[index]):
-            view = agent.view
-            worst = np.tile(view.pessimistic_value, (self.shape[1], 1))
-            values = plan(agent.tries, view.world, worst, self.caution, self.parameters.discount).q
-            is_lost = (values.max(axis=1) <= worst) & (worst < agent.first.optimistic_value - PRECISION)  # [S, U]
+            world, hope = agent.view.world, agent.first.optimistic_value
+            worst = np.tile(agent.view.pessimistic_value, (self.shape[1], 1))
+            model = kernel.make_model(world, worst, agent.tries)
+            values = plan(model, world, self.caution, self.parameters.discount)
+            is_lost = (values.max(axis=1) <= worst) & (worst < hope - kernel.PRECISION)  # [S, U]
             if self.prior == "distance" and is_lost.any():
-                hoped = np.maximum(self._hope(agent) - worst[:, None], 0)
+                hoped = np.maximum(self._hope_ahead(agent) - worst[:, None], 0)
                 values = np.where(is_lost[:, None], values + LAST_RESORT * hoped, values)
             q[number, ..., : values.shape[2]] = values
         return {"q": q}
@@ -229,11 +248,9 @@ class SweepBlock:
 
 def _list_moves(tables: Tables, of_tables: Sequence[IndividualTable]) -> list[MoveTable]:
     """List the moves of agents, once for all that live in the same world."""
-    moves = dict[tuple[int, int], MoveTable]()
     worlds = [(int(tables.world[table.place]), int(table.dynamics.max()) + 1) for table in of_tables]
-    for world, table in zip(worlds, of_tables, strict=True):
-        if world not in moves:
-            moves[world] = list_moves(table.next_cell[: world[1]])  # others may have more dynamics
+    of_worlds = dict(zip(worlds, of_tables, strict=True))
+    moves = {world: list_moves(table.next_cell[: world[1]]) for world, table in of_worlds.items()}  # others have more
     return [moves[world] for world in worlds]
 
 

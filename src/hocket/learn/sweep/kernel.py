@@ -32,6 +32,8 @@ from hocket.learn.kernels.primitives import (
 ACTIONS, OUTCOMES = u64(5), u64(3)
 LEAST, MOST = -1e300, 1e300
 TINY = 1e-50  # that nobody could keep in single precision
+PRECISION = 1e-9  # of the values by which policies are tested, as a part of each
+MOST_SWEEPS = 10_000
 
 Doubles = NDArray[np.float64]
 Words = NDArray[np.int32]
@@ -80,6 +82,13 @@ class MoveModel(NamedTuple):
     prior_value: Doubles  # [S, U] what comes of a cell in a try that is imagined
     arrival: Doubles  # [arrivals, U] what they are worth
     best: Doubles  # [U] room for the values of a cell
+
+
+def make_model(world: SweepTables, prior_value: Doubles, tries: Ints | None = None) -> MoveModel:
+    """Make the model of an agent that has tried moves so often, or none yet; nothing follows from it so far."""
+    tries, best = np.zeros(world.end.shape, np.int64) if tries is None else tries, np.zeros(len(world.dynamics))
+    chance, prior_weight = np.zeros(world.end.shape), np.ones(len(world.end))
+    return MoveModel(tries, chance, prior_weight, prior_value, np.zeros((len(world.kind), len(best))), best)
 
 
 class SweepLane(NamedTuple):
@@ -178,24 +187,15 @@ def worth(cell: Index, action: Index, state: Index, world: SweepTables, model: M
 
 
 @inlined
-def count_cells(world: SweepTables) -> Index:
-    """Count the cells."""
-    return u64(world.move.shape[1])
-
-
-@inlined
 def back_up(cell: Index, discount: float, world: SweepTables, model: MoveModel) -> float:
-    """Plan a cell anew for all states of the machine; return the largest change of what it is worth to arrive.
-
-    A change is a part of the value.
-    """
+    """Plan a cell anew for all machine states; return the largest change of an arrival's value, as a part of it."""
     states, change = u64(len(model.best)), 0.0
     for state in range(states):
         best = LEAST
         for action in range(ACTIONS):
             best = max(best, worth(cell, action, state, world, model))
         model.best[state] = best
-    for arrival in range(cell, u64(len(world.kind)), count_cells(world)):
+    for arrival in range(cell, u64(len(world.kind)), u64(world.move.shape[1])):
         kind = u64(world.kind[arrival])
         for state in range(states):
             value = 0.0
@@ -226,16 +226,10 @@ def sweep(cell: Index, parameters: SweepParameters, world: SweepTables, model: M
 
 @inlined
 def act(
-    cell: Index,
-    state: Index,
-    key: np.uint64,
-    time: int,
-    parameters: SweepParameters,
-    world: SweepTables,
-    model: MoveModel,
-    queue: Queue,
+    cell: Index, state: Index, lane: SweepLane, world: SweepTables, parameters: SweepParameters, time: int
 ) -> Index:
     """Take the best action by what is hoped for, count how it turns out, and plan; return the arrival."""
+    model = lane.model
     values = (
         np.float32(worth(cell, u64(0), state, world, model)),
         np.float32(worth(cell, u64(1), state, world, model)),
@@ -243,12 +237,12 @@ def act(
         np.float32(worth(cell, u64(3), state, world, model)),
         np.float32(worth(cell, u64(4), state, world, model)),
     )
-    action = greedy_action(values, first_number(key, time))
+    action = greedy_action(values, first_number(lane.key, time))
     move = u64(world.move[u64(world.dynamics[state]), cell, u64(action)])
-    outcome = u64(slip_outcome(second_number(key, time), world.slip_limit))
+    outcome = u64(slip_outcome(second_number(lane.key, time), world.slip_limit))
     model.tries[move, outcome] += 1
     believe(move, parameters.optimism, model)
-    sweep(cell, parameters, world, model, queue)
+    sweep(cell, parameters, world, model, lane.queue)
     return u64(world.end[move, outcome])
 
 
@@ -257,8 +251,8 @@ def train_lane(lane: SweepLane, world: SweepTables, parameters: SweepParameters,
     """Train an agent from step `begin` on: it always takes the best action, by what it hopes for."""
     cell, state, clock = u64(lane.now[0]), u64(lane.now[1]), lane.now[2]
     for time in range(begin, begin + steps):
-        arrival = u64(act(cell, state, lane.key, time, parameters, world, lane.model, lane.queue))
-        cell = arrival % count_cells(world)
+        arrival = u64(act(cell, state, lane, world, parameters, time))
+        cell = arrival % u64(world.move.shape[1])
         kind, case, ready = u64(world.kind[arrival]), u64(0), sync_draw(second_number(lane.key, time))
         for later in range(u64(world.limit.shape[2])):
             case += u64(ready >= world.limit[state, kind, later])
@@ -273,45 +267,35 @@ def train_lane(lane: SweepLane, world: SweepTables, parameters: SweepParameters,
 @kernel
 def act_lane(lane: SweepLane, world: SweepTables, parameters: SweepParameters, time: int) -> Index:
     """Let an agent act in a world in which its teammates act, too; return its arrival."""
-    cell, state = u64(lane.now[0]), u64(lane.now[1])
-    return act(cell, state, lane.key, time, parameters, world, lane.model, lane.queue)
+    return act(u64(lane.now[0]), u64(lane.now[1]), lane, world, parameters, time)
 
 
 @kernel
-def plan_lane(
-    world: SweepTables,
-    model: MoveModel,  # of which chances and values are out
-    weight: float,
-    discount: float,
-    precision: float,
-    most: int,
-    is_waiting: Bools,  # [S] room; in: all cells
-    q: Floats,  # [S, A, U] out
-) -> None:
-    """Compute action values by tries, of which `weight` more are imagined.
+def plan_lane(world: SweepTables, model: MoveModel, weight: float, discount: float, waits: Bools, q: Floats) -> None:
+    """Compute chances, values and those of actions, [S, A, U], by tries, of which `weight` more are imagined.
 
     Cells are planned anew until nothing changes by more than the precision, as a part of what it is. A cell waits for
-    it when something that it depends on has changed; the others would get the value that they have.
+    it, as all do first, when something that it depends on has changed; the others would get the value that they have.
     """
-    states, cells = u64(len(model.best)), count_cells(world)
+    states, cells = u64(len(model.best)), u64(world.move.shape[1])
     for move in range(u64(len(model.prior_weight))):
         believe(move, weight, model)
     for arrival in range(u64(len(world.kind))):
         for state in range(states):
             model.arrival[arrival, state] = model.prior_value[arrival % cells, state]
-    for sweeps in range(most):
+    for sweeps in range(MOST_SWEEPS):
         change = 0.0
         for place in range(cells):
             cell = place if sweeps & 1 == 0 else cells - u64(1) - place  # there and back
-            if not is_waiting[cell]:
+            if not waits[cell]:
                 continue
-            is_waiting[cell] = False
+            waits[cell] = False
             change_here = back_up(cell, discount, world, model)
             change = max(change, change_here)
             if change_here > 0:
                 for entry in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
-                    is_waiting[u64(world.before[entry])] = True
-        if change <= precision:
+                    waits[u64(world.before[entry])] = True
+        if change <= PRECISION:
             break
     for cell in range(cells):
         for action in range(ACTIONS):

@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 
 from hocket import random
-from hocket.learn.reference import AgentWorld, draw_start
+from hocket.learn.reference import TableWorld, draw_start
 from hocket.learn.sweep import SweepSettings
 from hocket.task.grid import ACTIONS, OUTCOMES, slip_outcome
 
@@ -25,14 +25,12 @@ Values = Sequence[Sequence[float]]  # by cell and machine state
 class SweepAgent:
     """An agent that learns a model of its moves and plans with it.
 
-    `optimistic_value` bounds from above what a cell is worth in a machine state, `arrival` what it is worth to arrive
+    `hope` bounds from above what a cell is worth in a machine state, `arrival` what it is worth to arrive
     in it from a cell of some past, before the step settles; planning changes the latter.
     """
 
-    def __init__(
-        self, world: AgentWorld, settings: SweepSettings, seed: int, optimistic_value: Values, arrival: Values
-    ) -> None:
-        self.world, self.settings, self.optimistic_value = world, settings, optimistic_value
+    def __init__(self, world: TableWorld, settings: SweepSettings, seed: int, hope: Values, arrival: Values) -> None:
+        self.world, self.settings, self.hope = world, settings, hope
         self.arrival = [list(row) for row in arrival]  # by past x cells + cell
         self.pasts = {past: s for s, past in reversed([*enumerate(world.past)])}  # with a cell of each
         self.key = random.stream_key(random.TRAINING, seed, world.agent)
@@ -55,7 +53,7 @@ class SweepAgent:
         total = weight
         for count in counts:
             total += count
-        value = weight / total * self.optimistic_value[s][u]
+        value = weight / total * self.hope[s][u]
         for count, s_next in zip(counts, ends, strict=True):
             value += count / total * self.arrival[self.world.past[s] * self.world.cells + s_next][u]
         return value
