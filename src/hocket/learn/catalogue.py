@@ -19,16 +19,7 @@ from hocket.task.task import Task
 
 # In the order in which figures give out their colours; a new one comes last.
 LEARNERS: dict[str, Learner] = {
-    learner.name: learner
-    for learner in (
-        dqprm.LEARNER,
-        hil.LEARNER,
-        iql.LEARNER,
-        cqrm.LEARNER,
-        optimal.LEARNER,
-        sweep.LEARNER,
-        optimal_team.LEARNER,
-    )
+    folder.LEARNER.name: folder.LEARNER for folder in (dqprm, hil, iql, cqrm, optimal, sweep, optimal_team)
 }
 
 ALIASES = {"optimal-alone": optimal.LEARNER.name}
@@ -43,9 +34,8 @@ def check_learner(learner: object) -> Learner:
     if LEARNERS.get(learner.name, learner) != learner:
         raise SettingsError(f"there is another learner {shown(learner.name)} already")
     if not (isinstance(learner.settings, type) and issubclass(learner.settings, Settings)):
-        raise SettingsError(
-            f"the settings of {learner.name} must be a class derived from hocket.learn.settings.Settings"
-        )
+        kind = "a class derived from hocket.learn.settings.Settings"
+        raise SettingsError(f"the settings of {learner.name} must be {kind}")
     declared(learner.settings)
     return learner
 

@@ -25,8 +25,9 @@ Stored = TypeVar("Stored")  # a value, or several
 
 @dataclass(frozen=True)
 class Setting:
-    """What a setting means, in which unit its values are, and which values it may have."""
+    """What a setting means, in which unit its values are, and which values it may have, all of its default's kind."""
 
+    default: SettingValue
     meaning: str  # without a full stop
     unit: str = ""  # in the plural; none, where it is a plain number
     least: float = -math.inf
@@ -35,8 +36,17 @@ class Setting:
     choices: tuple[str, ...] = ()  # the words that it may be, where it is a word
     is_open: bool = False  # it may also be another word
 
-    def allows(self, value: object, kind: type) -> bool:
-        """Say whether a value is of a kind, bool, int, float or str, and in range; no number is too large to ask."""
+    def __post_init__(self) -> None:
+        if isinstance(self.default, str):
+            if self.default not in self.choices:
+                missing = f"{self.meaning!r} has none for {self.default!r}"
+                raise TypeError(f"a setting that is a word has choices, and {missing}")
+        elif not isinstance(self.default, bool) and math.inf in (self.most, -self.least if self.above is None else 0):
+            raise TypeError(f"a setting that is a number has a range, and {self.meaning!r} has none")
+
+    def allows(self, value: object) -> bool:
+        """Say whether a value is of the right kind, and in range; no number is too large to ask."""
+        kind = type(self.default)
         if kind is str:
             return isinstance(value, str) and (value in self.choices or (self.is_open and value.isalnum()))
         if kind is bool or isinstance(value, bool):
@@ -46,17 +56,18 @@ class Setting:
         is_enough = value >= self.least if self.above is None else value > self.above
         return is_enough and value <= self.most
 
-    def rule(self, kind: type) -> str:
-        """Say which values are allowed.
+    @property
+    def rule(self) -> str:
+        """Which values are allowed.
 
-        >>> Setting("discount factor", "per step", least=0, most=1).rule(float)
+        >>> Setting(0.9, "discount factor", "per step", least=0, most=1).rule
         'a number between 0 and 1'
         """
-        if kind is bool:
+        if isinstance(self.default, bool):
             return "true or false"
-        if kind is str:
+        if isinstance(self.default, str):
             return " or ".join((*self.choices, *["another word"] * self.is_open))
-        what = "an integer" if kind is int else "a number"
+        what = "an integer" if isinstance(self.default, int) else "a number"
         if self.above is None:
             return f"{what} between {_number(self.least)} and {_number(self.most)}"
         return f"{what} above {_number(self.above)} and at most {_number(self.most)}"
@@ -66,25 +77,9 @@ def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
-def setting(
-    default: Value,
-    meaning: str,
-    unit: str = "",
-    *,
-    least: float = -math.inf,
-    most: float = math.inf,
-    above: float | None = None,
-    choices: tuple[str, ...] = (),
-    is_open: bool = False,
-) -> Value:
+def setting(default: Value, meaning: str, unit: str = "", **allowed: Any) -> Value:  # noqa: ANN401 (see `Setting`)
     """Declare a field of a settings class; a number needs both ends of its range, a word the words that it may be."""
-    about = Setting(meaning, unit, least, most, above, choices, is_open)
-    if isinstance(default, str):
-        if default not in choices:
-            raise TypeError(f"a setting that is a word has choices, and {meaning!r} has none for {default!r}")
-    elif not isinstance(default, bool) and (math.isinf(most) or (above is None and math.isinf(least))):
-        raise TypeError(f"a setting that is a number has a range, and {meaning!r} has none")
-    return field(default=default, metadata={"setting": about})
+    return field(default=default, metadata={"setting": Setting(default, meaning, unit, **allowed)})
 
 
 def world_setting() -> str:
@@ -131,11 +126,7 @@ class SettingInfo(NamedTuple):
 
 def describe_settings(kind: type[Settings]) -> list[SettingInfo]:
     """List the settings of a learner, as they are declared."""
-    return [
-        SettingInfo(name, default, declaration.unit, declaration.rule(type(default)), declaration.meaning)
-        for name, declaration in declared(kind).items()
-        for default in [getattr(kind, name)]
-    ]
+    return [SettingInfo(name, it.default, it.unit, it.rule, it.meaning) for name, it in declared(kind).items()]
 
 
 class LearningRule(NamedTuple):
@@ -156,9 +147,7 @@ class Settings:
     """The settings of all learners; a learner names those that it does not use."""
 
     unused: ClassVar[frozenset[str]] = frozenset()  # fields that stay as they are; in records they are part of the key
-    added: ClassVar[
-        Mapping[str, SettingValue]
-    ] = {}  # fields that came after runs were stored, with what those runs had
+    added: ClassVar[Mapping[str, SettingValue]] = {}  # fields that came after runs were stored, with what those had
 
     discount: float = setting(
         0.9, "discount factor: what a reward is worth one step later", "per step", least=0, most=1
@@ -177,9 +166,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, about in declared(type(self)).items():
-            value, kind = getattr(self, name), type(getattr(type(self), name))
-            if not about.allows(value, kind):
-                raise SettingsError(f"{name} must be {about.rule(kind)}, got {shown(value)}")
+            if not about.allows(value := getattr(self, name)):
+                raise SettingsError(f"{name} must be {about.rule}, got {shown(value)}")
         for name in sorted(self.unused):
             value, usual = getattr(self, name), getattr(type(self), name)
             if value != usual:
@@ -188,16 +176,10 @@ class Settings:
     @property
     def rule(self) -> LearningRule:
         """These settings as kernels take them, in single precision; rates change over time where a learner says how."""
-        return LearningRule(
-            np.float32(self.learning_rate),
-            np.float32(getattr(self, "learning_rate_decay", 0)),
-            np.float32(1 / self.temperature),
-            np.float32(getattr(self, "temperature_decay", 0)),
-            np.float32(self.discount),
-            self.max_episode_steps,
-            getattr(self, "counterfactual", False),
-            getattr(self, "bootstrap_past_end", False),
-        )
+        beta, rate, discount = map(np.float32, (1 / self.temperature, self.learning_rate, self.discount))
+        decay, growth = (np.float32(getattr(self, f"{name}_decay", 0)) for name in ("learning_rate", "temperature"))
+        flags = (getattr(self, name, False) for name in ("counterfactual", "bootstrap_past_end"))
+        return LearningRule(rate, decay, beta, growth, discount, self.max_episode_steps, *flags)
 
 
 @dataclass(frozen=True)
