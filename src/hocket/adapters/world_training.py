@@ -95,14 +95,13 @@ def train_world(
 
         try:
             block = make_block(env, learner, settings, seed, given)
-            trained = train_block(block, player, settings, [seed], steps, len(env.machines), report, stop)
+            tests, trained, seconds = train_block(block, player, settings, [seed], steps, report, stop)
         except HocketError as error:
             raise TrainingError(f"seed {seed}, training step {done + 1:,} or later: {error}", runs) from error
         arrays = {name: array.copy() for name, array in block.arrays(0).items()}
         policy = Policy(env.scene.task, env.scene.digest, learner.name, seed, asdict(settings), arrays, env)
-        tests = trained.tests.of(0, settings.max_episode_steps)
-        runs.append(Run(tests, policy, settings, trained.steps, trained.seconds))
-        if folder is not None and trained.steps == steps:
+        runs.append(Run(tests.of(0, settings.max_episode_steps), policy, settings, trained, seconds))
+        if folder is not None and trained == steps:
             save_runs(env, runs[-1:], folder)
     return runs
 

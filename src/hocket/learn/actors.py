@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_right
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from operator import index
 from typing import Any, Protocol
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 
 from hocket.errors import SettingsError, TaskError, known_names, printable, shown
 from hocket.learn.catalogue import find_learner, learners_with_input
-from hocket.learn.learner import Arrays, PolicyInput
+from hocket.learn.learner import Arrays, Learner, PolicyInput
+from hocket.learn.settings import Settings
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import TEAM, action_draw, stream_key
 from hocket.task.grid import ACTIONS
@@ -25,13 +27,16 @@ Spot = tuple[Hashable, int]  # a cell or what was seen, and a machine state by i
 Table = Mapping[Hashable, NDArray[np.float32]]  # text of what was seen -> values [A, U]
 
 
-class WrappedWorld(Protocol):
-    """A world of somebody else's whose agents have machines."""
+class TrainableWorld(Protocol):
+    """A world of somebody else's whose agents have machines, and can be trained."""
 
     @property
     def machines(self) -> Mapping[str, RewardMachine]: ...
 
     def action_space(self, agent: str) -> Any: ...  # noqa: ANN401 (a space of Gymnasium, which need not be loaded)
+
+    def train(self, learner: Learner, settings: Settings, seeds: Sequence[int], steps: int, *more: object) -> list[Any]:
+        """Train its agents, with the options of `train_world`; return a run for each seed that is not in the folder."""
 
 
 def observation_key(observation: Any) -> Hashable:  # noqa: ANN401 (whatever a world shows)
@@ -71,10 +76,8 @@ def require_machine_input(learner: str) -> None:
     """Refuse a learner whose policies go by something else than an agent's observation and machine state."""
     looks_at = find_learner(learner).policy_input
     if looks_at is not PolicyInput.MACHINE:
-        fitting = ", ".join(learners_with_input(PolicyInput.MACHINE))
-        raise SettingsError(
-            f"a policy of {learner} depends on {looks_at.value}; over cells and machine states are those of {fitting}"
-        )
+        others = f"over cells and machine states are those of {', '.join(learners_with_input(PolicyInput.MACHINE))}"
+        raise SettingsError(f"a policy of {learner} depends on {looks_at.value}; {others}")
 
 
 def machine_values(task: Task, learner: str, arrays: Arrays) -> NDArray[np.float32]:
@@ -115,9 +118,12 @@ class PolicyActor:
     def __call__(self, observation: object) -> int:
         """Choose an action."""
         spot = self._spot(observation)
-        sums = self._sums.get(spot)
-        if sums is None:
-            sums = self._sums[spot] = list(accumulate(self._weights(self._worth(spot).tolist())))
+        if spot not in self._sums:
+            values, scale = self._worth(spot).tolist(), self.temperature
+            best = max(values)
+            weights = (value == best if scale is None else math.exp((value - best) / scale) for value in values)
+            self._sums[spot] = list(accumulate(map(float, weights)))
+        sums = self._sums[spot]
         drawn = action_draw(self._key, self._decisions)
         self._decisions += 1
         return self._first + bisect_right(sums, drawn * sums[-1])
@@ -134,18 +140,12 @@ class PolicyActor:
         """Look up what actions are worth."""
         raise NotImplementedError
 
-    def _weights(self, values: list[float]) -> list[float]:
-        """Weigh actions: only the best ones, or by softmax."""
-        best = max(values)
-        if self.temperature is None:
-            return [float(value == best) for value in values]
-        return [math.exp((value - best) / self.temperature) for value in values]
-
-    def _no_state(self, name: object) -> TaskError:
-        hint = known_names(str(name), self._states)
-        return TaskError(
-            f"state {shown(name)} does not exist in the machine of {self.agent} ({hint})", key="observation"
-        )
+    def _state(self, name: object) -> int:
+        """Look up the number of a machine state."""
+        if name not in [*self._states]:
+            problem = f"state {shown(name)} does not exist in the machine of {self.agent}"
+            raise TaskError(f"{problem} ({known_names(str(name), self._states)})", key="observation")
+        return self._states[name]
 
 
 class GridActor(PolicyActor):
@@ -159,43 +159,37 @@ class GridActor(PolicyActor):
 
     def __init__(self, task: Task, agent: str, q: NDArray[np.float32], temperature: float | None) -> None:
         super().__init__(agent, task.machines[agent], list(task.agents).index(agent), temperature)
-        self._grid, self._values = task.grid, q  # [S, A, U]
+        self._grid, self._values = task.grid, q  # [N, S, A, U]
 
     def _worth(self, spot: Spot) -> NDArray[np.float32]:
         cell, state = spot
-        return self._values[cell, :, state]  # type: ignore[index]
+        return self._values[self._place, cell, :, state]  # type: ignore[index]
 
     def _spot(self, observation: Any) -> Spot:  # noqa: ANN401 (whatever a user passes)
-        """Find out in which cell and machine state the agent is."""
-        try:
-            if isinstance(observation, tuple):
-                cell, name = observation
-                spot = (
-                    self._grid.cell(*map(index, cell)) if isinstance(cell, tuple) else index(cell),
-                    self._states[name],
-                )
-                is_valid = not isinstance(cell, tuple) or 0 <= index(cell[1]) < self._grid.columns
+        cells, states, spot = self._grid.cells, len(self._states), (-1, -1)
+        is_pair = isinstance(observation, tuple) and len(observation) == 2
+        state = self._state(observation[1]) if is_pair else -1
+        with suppress(TypeError, ValueError, KeyError):
+            if is_pair:
+                spot = self._cell(observation[0]), state
             elif isinstance(observation, Mapping):
                 spot = index(observation["world"]), index(observation["machine"])
-                is_valid = True
-            elif np.ndim(observation):
+            elif not np.ndim(observation):
+                spot = divmod(index(observation), states)
+            elif len(observation) == cells + states:
                 first, second = np.flatnonzero(observation).tolist()
-                spot = first, second - self._grid.cells
-                is_valid = len(observation) == self._grid.cells + len(self._states)
-            else:
-                spot = divmod(index(observation), len(self._states))
-                is_valid = True
-        except (TypeError, ValueError, KeyError):
-            is_valid = False
-        if not is_valid or not (0 <= spot[0] < self._grid.cells and 0 <= spot[1] < len(self._states)):
-            raise self._refusal(observation)
+                spot = first, second - cells
+        if not (0 <= spot[0] < cells and 0 <= spot[1] < states):
+            rule = f"an observation of {self.agent} in this task ({cells} cells, {states} states) or a pair"
+            raise TaskError(f"{rule} (cell, state name) is needed, got {shown(observation)}", key="observation")
         return spot
 
-    def _refusal(self, observation: object) -> TaskError:
-        if isinstance(observation, tuple) and len(observation) == 2 and observation[1] not in [*self._states]:
-            return self._no_state(observation[1])
-        rule = f"an observation of {self.agent} in this task ({self._grid.cells} cells, {len(self._states)} states)"
-        return TaskError(f"{rule} or a pair (cell, state name) is needed, got {shown(observation)}", key="observation")
+    def _cell(self, cell: Any) -> int:  # noqa: ANN401 (likewise)
+        """Number a cell that is a number or a pair (row, column)."""
+        if not isinstance(cell, tuple):
+            return index(cell)
+        row, column = map(index, cell)
+        return self._grid.cell(row, column) if 0 <= column < self._grid.columns else -1
 
 
 class TableActor(PolicyActor):
@@ -205,7 +199,7 @@ class TableActor(PolicyActor):
     "machine": number}`, as the wrapped world shows it.
     """
 
-    def __init__(self, world: WrappedWorld, agent: str, arrays: Arrays, temperature: float | None) -> None:
+    def __init__(self, world: TrainableWorld, agent: str, arrays: Arrays, temperature: float | None) -> None:
         machine, place, acts = world.machines[agent], list(world.machines).index(agent), world.action_space(agent)
         super().__init__(agent, machine, place, temperature)
         self._count, self._first = int(acts.n), int(acts.start)
@@ -216,10 +210,7 @@ class TableActor(PolicyActor):
         if isinstance(observation, Mapping) and {*observation} == {"world", "machine"}:
             world, state = observation["world"], observation["machine"]
         elif isinstance(observation, tuple) and len(observation) == 2:
-            world, name = observation
-            if name not in [*self._states]:
-                raise self._no_state(name)
-            state = self._states[name]
+            world, state = observation[0], self._state(observation[1])
         if state not in range(len(self._states)):
             rule = f"a pair (observation, state name) of {self.agent} or its mapping of world and machine is needed"
             raise TaskError(f"{rule}, got {shown(observation)}", key="observation")
@@ -241,17 +232,14 @@ class TeamActors(dict[str, PolicyActor]):
 
 
 def make_actors(
-    task: Task | WrappedWorld, learner: str, arrays: Arrays, temperature: float | None, seed: int
+    task: Task | TrainableWorld, learner: str, arrays: Arrays, temperature: float | None, seed: int
 ) -> TeamActors:
     """Make the actors of a learner's arrays: greedy ones, or softmax at a temperature."""
     if isinstance(task, Task):
         q = machine_values(task, learner, arrays)
-        each: list[PolicyActor] = [
-            GridActor(task, agent, q[place], temperature) for place, agent in enumerate(task.agents)
-        ]
+        team = TeamActors({agent: GridActor(task, agent, q, temperature) for agent in task.agents})
     else:
         require_machine_input(learner)
-        each = [TableActor(task, agent, arrays, temperature) for agent in task.machines]
-    team = TeamActors((actor.agent, actor) for actor in each)
+        team = TeamActors({agent: TableActor(task, agent, arrays, temperature) for agent in task.machines})
     team.restart(seed)
     return team

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import NamedTuple, Protocol
 
 from hocket.learn.learner import Arrays
 from hocket.learn.policies import Policy, Run
 from hocket.learn.settings import Settings, name_value
-from hocket.learn.testing import TestLog
+from hocket.learn.testing import TestTable
 from hocket.learn.world import WorldModel
 from hocket.task.task import Task
 
@@ -55,13 +55,16 @@ class Batch(NamedTuple):
     @property
     def label(self) -> str:
         """Say which runs these are: task, learner and the settings that are not the default's."""
-        usual = type(self.settings)()
-        changed = [
-            name_value(each.name, value)
-            for each in fields(self.settings)
-            if (value := getattr(self.settings, each.name)) != getattr(usual, each.name)
-        ]
+        usual = asdict(type(self.settings)())
+        changed = [name_value(name, value) for name, value in asdict(self.settings).items() if value != usual[name]]
         return " ".join((self.task.name, self.learner, *changed))
+
+    def make_run(
+        self, seed: int, arrays: Arrays, tests: TestTable, steps: int, seconds: float, world: WorldModel | None = None
+    ) -> Run:
+        """Gather what has become of a seed."""
+        about = (self.task.name, self.task.digest, self.learner, seed, asdict(self.settings))
+        return Run(tests, Policy(*about, arrays, self.task), self.settings, steps, seconds, world)
 
 
 class Pace:
@@ -104,19 +107,3 @@ def train_in_pieces(
             test()
         tell(piece, done % every == 0)
     return done
-
-
-def make_run(
-    batch: Batch,
-    seed: int,
-    arrays: Arrays,
-    tests: TestLog,
-    index: int,  # among the runs that were tested
-    steps: int,
-    seconds: float,
-    world: WorldModel | None = None,
-) -> Run:
-    """Gather what has become of a seed of a batch."""
-    task, settings = batch.task, batch.settings
-    policy = Policy(task.name, task.digest, batch.learner, seed, asdict(settings), arrays, task)
-    return Run(tests.of(index, settings.max_episode_steps), policy, settings, steps, seconds, world)

@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from hocket.learn.dqprm import LEARNER
-from hocket.learn.learner import Block
 from hocket.learn.settings import Settings
 from hocket.learn.testing import TestResults
 from hocket.machine.composition import compose
@@ -28,9 +26,6 @@ from hocket.task.catalogue import load_task
 from hocket.task.episode import SYNC_PROBABILITY
 from hocket.task.individual import individual_table
 from hocket.task.tables import Tables, compile_task
-
-if TYPE_CHECKING:
-    from hocket.learn.cuda.block import DeviceBlock
 
 SEEDS = 16  # side by side
 STEPS = 20_000  # of one seed, between two looks at the clock
@@ -59,7 +54,8 @@ class DeviceMeasurements:
     same_bits: bool
 
 
-def _straightforward(
+@njit(nogil=True)
+def straightforward(
     next_cell: NDArray[np.int16],  # [U, S, A, K]
     offset: NDArray[np.int32],  # [S] of the cell before a step: with the cell after it, its arrival
     next_state: NDArray[np.int16],  # [U, arrivals, J]
@@ -111,9 +107,6 @@ def _straightforward(
     return q
 
 
-straightforward: Callable[..., NDArray[np.float32]] = njit(nogil=True)(_straightforward)
-
-
 def processor_times(
     works: Mapping[str, Callable[[], float]], clock: Callable[[], float] = time.process_time
 ) -> dict[str, float]:
@@ -141,20 +134,19 @@ def measure_learning(name: str) -> list[Measurement]:
     player = LEARNER.player(tables, settings.temperature, settings.max_episode_steps)
     play = partial(player.play_many, many.arrays(0), 0, range(500), greedy=False)
     first = f"{name}: straightforward loop, one lane at a time"
-    speeds = processor_times(
-        {
-            first: lambda: STEPS * len([_plain(tables, agent, STEPS) for agent in agents]),
-            f"{name}: {learner}, one seed": partial(_train, one, 0, len(agents)),
-            f"{name}: {learner}, {SEEDS} seeds side by side": partial(_train, many, 0, len(agents) * SEEDS),
-            f"{name}: team tests": lambda: _count_steps([play()], settings) * len(agents),
-        }
-    )
+    works: dict[str, Callable[[], float]] = {
+        first: lambda: STEPS * len([_plain(tables, agent, STEPS) for agent in agents]),
+        f"{name}: {learner}, one seed": partial(_train, one.train, 0, len(agents)),
+        f"{name}: {learner}, {SEEDS} seeds side by side": partial(_train, many.train, 0, len(agents) * SEEDS),
+        f"{name}: team tests": lambda: _count_steps([play()], settings) * len(agents),
+    }
+    speeds = processor_times(works)
     return [Measurement(what, speed, speed / speeds[first]) for what, speed in speeds.items()]
 
 
-def _train(block: Block | DeviceBlock, begin: int, lanes: int) -> float:
+def _train(train: Callable[[int, int], None], begin: int, lanes: int) -> float:
     """Train for a while; return how many agent-steps that took."""
-    block.train(begin, STEPS)
+    train(begin, STEPS)
     return float(STEPS * lanes)
 
 
@@ -166,19 +158,11 @@ def _count_steps(tests: Iterable[TestResults], settings: Settings) -> float:
 
 def _plain(tables: Tables, agent: int, steps: int) -> NDArray[np.float32]:
     table = individual_table(tables, agent, SYNC_PROBABILITY)
-    return straightforward(
-        table.next_cell[table.dynamics],
-        table.offset,
-        np.ascontiguousarray(table.next_state[:, table.kind]),
-        table.reward[:, table.kind].astype(np.float32),
-        np.where(table.chance > 0, table.chance.cumsum(axis=2) + EDGE, 2.0)[:, table.kind],
-        table.is_final,
-        int(table.starts[0]),
-        table.initial,
-        table.slip,
-        agent,
-        steps,
-    )
+    next_state = np.ascontiguousarray(table.next_state[:, table.kind])
+    reward = table.reward[:, table.kind].astype(np.float32)
+    limit = np.where(table.chance > 0, table.chance.cumsum(axis=2) + EDGE, 2.0)[:, table.kind]
+    moves, begin = (table.next_cell[table.dynamics], table.offset), (int(table.starts[0]), table.initial)
+    return straightforward(*moves, next_state, reward, limit, table.is_final, *begin, table.slip, agent, steps)
 
 
 def measure_algebra(agents: int) -> float:
@@ -202,19 +186,18 @@ def measure_device(name: str) -> DeviceMeasurements:
     require_device()
     task = load_task(name)
     tables, settings, agents = compile_task(task), LEARNER.settings(), len(task.agents)
-    block: Block = LEARNER.block(tables, settings, list(range(SEEDS)), 1)
+    block = LEARNER.block(tables, settings, list(range(SEEDS)), 1)
     block.train(0, PRACTICE)
     learnt = [block.arrays(seed)["q"].copy() for seed in range(SEEDS)]
     core = f"{name}: {LEARNER.name}, {SEEDS} seeds on one core of the processor"
-    speeds, same = processor_times({core: partial(_train, block, PRACTICE, agents * SEEDS)}), True
+    speeds, same = processor_times({core: partial(_train, block.train, PRACTICE, agents * SEEDS)}), True
     for lanes in DEVICE_LANES:
-        many = find_block(LEARNER.name)(
-            tables, [DeviceJob(settings, seed) for seed in range(max(SEEDS, lanes // agents))]
-        )
+        jobs = [DeviceJob(settings, seed) for seed in range(max(SEEDS, lanes // agents))]
+        many = find_block(LEARNER.name)(tables, jobs)
         many.train(0, PRACTICE)
         same = same and all(np.array_equal(many.arrays(seed)["q"], learnt[seed]) for seed in range(SEEDS))
         what = f"{name}: {LEARNER.name}, {len(many.seeds) * agents:,} lanes"
-        train = partial(_train, many, PRACTICE, agents * len(many.seeds))
+        train = partial(_train, many.train, PRACTICE, agents * len(many.seeds))
         speeds |= processor_times({what: train}, time.perf_counter)
     what = f"{name}: team tests, {2 * len(many.seeds):,} episodes"
     speeds |= processor_times({what: lambda: _count_steps(many.play(range(1)), settings) * agents}, time.perf_counter)

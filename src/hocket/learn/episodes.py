@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.kernels import team
-from hocket.learn.kernels.primitives import Edges, Unsigned
+from hocket.learn.kernels.primitives import Edges, Floats, Ints, Unsigned
 from hocket.learn.kernels.team import PlayParameters, TeamRoom, TeamState, TeamTables
 from hocket.learn.kernels.teams import EpisodeRange, Learnt, Teams, make_choices, play_teams
 from hocket.learn.learner import Arrays, Block, Player, PolicyInput
@@ -21,6 +21,8 @@ from hocket.task.settling import EndlessError
 from hocket.task.tables import Tables
 
 Struct = TypeVar("Struct", bound=tuple[Any, ...])
+
+Kept = tuple[Recording, Ints] | None  # room for a record of the first episode, and for visits: [N, S]
 
 AT_ONCE = 4096  # agents that play side by side, of however many teams
 
@@ -50,13 +52,8 @@ def team_state(tables: Tables, *copies: int) -> TeamState:
     """Make room for a team, or for so many copies of it."""
     agents, events = len(tables.start), len(tables.knowers)
     cell, state, memory, finish = (np.zeros((*copies, agents), np.int64) for _ in range(4))
-    room = TeamRoom(
-        kind=np.zeros(agents, np.int64),
-        following=np.full(agents, -1, np.int64),
-        tally=np.zeros(events, np.int64),
-        before=np.zeros(agents, np.int64),
-        claim=np.zeros(len(tables.body), np.int64),
-    )
+    kind, tally, before, claim = (np.zeros(size, np.int64) for size in (agents, events, agents, len(tables.body)))
+    room = TeamRoom(kind=kind, following=np.full(agents, -1, np.int64), tally=tally, before=before, claim=claim)
     key, event_time = np.zeros(cell.shape, np.uint64), np.full((*copies, events), -1, np.int64)
     return TeamState(cell, state, memory, key, finish, event_time, np.zeros(cell.shape), room)
 
@@ -66,7 +63,7 @@ def training_teams(tables: Tables, seeds: Sequence[int]) -> TeamState:
     return team_state(tables, len(seeds))._replace(key=training_keys(seeds, len(tables.start)))
 
 
-def training_keys(seeds: Sequence[int] | NDArray[np.int64], agents: int) -> NDArray[np.uint64]:
+def training_keys(seeds: Sequence[int] | Ints, agents: int) -> NDArray[np.uint64]:
     """Make the keys of the streams by which agents train: [seeds, N]."""
     return stream_key(TRAINING, np.array(seeds, np.uint64)[:, None], np.arange(agents, dtype=np.uint64))
 
@@ -97,35 +94,23 @@ class TeamPlayer(Player):
         self.no_record, self.no_visits = recording(0, agents), np.zeros((agents, 0), np.int64)
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
-        results = self.play_all(self._stacked(arrays), [seed], range(number, number + 1), greedy, record)
+        results = self.play_many(arrays, seed, range(number, number + 1), greedy, (record, self.no_visits))
         self.keep(results)
         return int(results.steps[0])
 
-    def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool) -> TestResults:
-        return self.play_all(self._stacked(arrays), [seed], numbers, greedy)
+    def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool, kept: Kept = None) -> TestResults:
+        return self.play_all([arrays[name][None] for name in self.arrays], [seed], numbers, greedy, kept)
 
-    def count_visits(
-        self, arrays: Arrays, seed: int, numbers: range, most_steps: int, visits: NDArray[np.int64]
-    ) -> TestResults:
-        return self.play_all(self._stacked(arrays), [seed], numbers, True, visits=visits)
+    def count_visits(self, arrays: Arrays, seed: int, numbers: range, most_steps: int, visits: Ints) -> TestResults:
+        return self.play_many(arrays, seed, numbers, True, (self.no_record, visits))
 
     def play_seeds(self, block: Block, seeds: Sequence[int], numbers: range, greedy: bool) -> TestResults:
         if not self.is_stacked:
             return super().play_seeds(block, seeds, numbers, greedy)
         return self.play_all([getattr(block, name) for name in self.arrays], seeds, numbers, greedy)
 
-    def _stacked(self, arrays: Arrays) -> list[NDArray[np.float32]]:
-        """Give what one seed has learnt an axis for seeds."""
-        return [arrays[name][None] for name in self.arrays]
-
     def play_all(
-        self,
-        learnt: Sequence[NDArray[np.float32]],
-        seeds: Sequence[int],
-        numbers: range,
-        greedy: bool,
-        record: Recording | None = None,
-        visits: NDArray[np.int64] | None = None,
+        self, learnt: Sequence[Floats], seeds: Sequence[int], numbers: range, greedy: bool, kept: Kept = None
     ) -> TestResults:
         """Play episodes of each seed with what it has learnt, some at a time; of the first of all, keep a record."""
         agents, count = len(self.finish), len(seeds) * len(numbers)
@@ -134,7 +119,7 @@ class TeamPlayer(Player):
             self.copies, self.teams, self.choices = size, make_teams(self.tables, size), make_choices(size, agents)
         span = EpisodeRange(np.array(seeds, np.uint64), numbers.start, len(numbers))
         how = PlayParameters(self.beta, greedy, 0, self.max_episode_steps)
-        watched = record or self.no_record, self.no_visits if visits is None else visits
+        watched = kept or (self.no_record, self.no_visits)
         for first in range(0, count, size):
             part = slice(first, min(first + size, count))
             self.launch(learnt, span, first, self.world, self.teams, self.choices, how, *watched, results.steps[part])
@@ -145,7 +130,7 @@ class TeamPlayer(Player):
         return results
 
     @abstractmethod
-    def launch(self, learnt: Sequence[NDArray[np.float32]], *episodes: Any) -> None:  # noqa: ANN401 (see `play_by`)
+    def launch(self, learnt: Sequence[Floats], *episodes: Any) -> None:  # noqa: ANN401 (see `play_by`)
         """Let a kernel play episodes."""
 
 
@@ -155,7 +140,7 @@ class ValuePlayer(TeamPlayer):
     arrays = ("q",)
     policy_input = PolicyInput.MACHINE
 
-    def launch(self, learnt: Sequence[NDArray[np.float32]], *episodes: Any) -> None:  # noqa: ANN401 (see `play_by`)
+    def launch(self, learnt: Sequence[Floats], *episodes: Any) -> None:  # noqa: ANN401 (see `play_by`)
         copies = self.teams.copies
         observed = copies.memory if self.policy_input is PolicyInput.MEMORY else copies.state
         play_teams(Learnt(learnt[0], observed), *episodes)

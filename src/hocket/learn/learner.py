@@ -19,6 +19,7 @@ from hocket.learn.testing import Recording, TestResults, recording
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables
 
+Ints = NDArray[np.int64]
 Arrays = Mapping[str, NDArray[np.float32]]
 Shapes = Mapping[str, tuple[int, ...]]
 ShapesOf = Callable[[str], Shapes | None]  # of the arrays of a learner, by its name; None where nobody knows
@@ -52,8 +53,8 @@ class Block(Protocol):
 class Player(ABC):
     """Plays test episodes with a learner's policies; each thread needs its own."""
 
-    finish: NDArray[np.int64]  # [N] when each agent was first done in the last episode, in steps; -1: never
-    event_time: NDArray[np.int64]  # [E] when each event first happened in it, likewise; empty where nobody keeps it
+    finish: Ints  # [N] when each agent was first done in the last episode, in steps; -1: never
+    event_time: Ints  # [E] when each event first happened in it, likewise; empty where nobody keeps it
     returns: NDArray[np.float64]  # [N] what each agent's machine paid in it; empty where only completion pays
 
     @abstractmethod
@@ -68,9 +69,7 @@ class Player(ABC):
             self._note(results, index)
         return results
 
-    def count_visits(
-        self, arrays: Arrays, seed: int, numbers: range, most_steps: int, visits: NDArray[np.int64]
-    ) -> TestResults:
+    def count_visits(self, arrays: Arrays, seed: int, numbers: range, most_steps: int, visits: Ints) -> TestResults:
         """Play greedy episodes of a seed, of at most so many steps; count how often agents are in cells: [N, S]."""
         results, record = self.make_results(len(numbers)), recording(most_steps, len(self.finish))
         first = np.arange(len(visits)) * visits.shape[1]  # everyone at once, each with cells of its own
@@ -131,21 +130,14 @@ class Learner:
         return 3 * sum(4 * prod(shape) for shape in self.shapes(tables).values()) + self.extra_bytes(tables)
 
     def check_policy(self, arrays: Arrays, settings: Mapping[str, SettingValue], tables: Tables) -> Settings:
-        """Require arrays of the names and shapes that this learner has on a task, finite numbers, and known settings.
-
-        Returns the settings with which the policy was trained.
-        """
+        """Require finite arrays of the names and shapes that this learner has on a task; return the settings."""
         if {name: array.shape for name, array in arrays.items()} != dict(self.shapes(tables)):
-            raise SettingsError(
-                f"this is not what {self.name} learns on this task: its arrays have other names or shapes"
-            )
+            problem = f"this is not what {self.name} learns on this task"
+            raise SettingsError(f"{problem}: its arrays have other names or shapes")
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise SettingsError("a policy's values must be finite numbers")
-        if (
-            not {"max_episode_steps", "temperature"}
-            <= settings.keys()
-            <= {field.name for field in fields(self.settings)}
-        ):
+        known = {field.name for field in fields(self.settings)}
+        if not {"max_episode_steps", "temperature"} <= settings.keys() <= known:
             raise SettingsError("this policy does not say how it was trained")
         try:
             return self.settings(**settings)  # type: ignore[arg-type]

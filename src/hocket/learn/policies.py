@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from hocket import __version__
 from hocket.errors import FormatError, SettingsError, TaskError, counted, known_names, printable, shown
 from hocket.files import write_whole
-from hocket.learn.actors import PolicyActor, TeamActors, WrappedWorld, machine_values, make_actors
+from hocket.learn.actors import PolicyActor, TeamActors, TrainableWorld, machine_values, make_actors
 from hocket.learn.archives import open_archive, pack_arrays, read_about, read_array
 from hocket.learn.catalogue import find_learner, references
-from hocket.learn.learner import PolicyInput, ShapesOf
+from hocket.learn.learner import PolicyInput, Shapes, ShapesOf
 from hocket.learn.settings import Settings, SettingValue, rename_settings
 from hocket.learn.testing import TestEpisodes, TestTable
 from hocket.learn.world import WorldModel
@@ -43,7 +43,7 @@ class Policy:
     seed: int
     settings: Mapping[str, SettingValue]
     arrays: Mapping[str, NDArray[np.float32]]
-    definition: Task | WrappedWorld | None = field(default=None, compare=False)  # where it is known
+    definition: Task | TrainableWorld | None = field(default=None, compare=False)  # where it is known
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in self.arrays.items())
@@ -55,11 +55,11 @@ class Policy:
             raise FormatError("a policy's file ends in .npz", path=path)
         write_whole(Path(path), self.packed())
 
-    def require_task(self, digest: str) -> None:
-        """Refuse to be of another task than the one with this digest."""
+    def require_task(self, digest: str, path: Path | None = None) -> None:
+        """Refuse to be of another task than the one with this digest; `path` is where the policy was found."""
         if self.digest != digest:
-            name = printable(self.task, LONGEST_NAME)
-            raise FormatError(f"this policy belongs to another task ({name}, or another version of it)")
+            which, name = "this policy " if path is None else "", printable(self.task, LONGEST_NAME)
+            raise FormatError(f"{which}belongs to another task ({name}, or another version of it)", path=path)
 
     def actor(self, agent: str, greedy: bool = True, seed: int = 0) -> PolicyActor:
         """Make a function of what an agent has learnt: from an observation, or (cell, state name), to an action.
@@ -85,8 +85,7 @@ class Policy:
 
     def packed(self) -> bytes:
         """Return what such a file contains."""
-        about = {key: getattr(self, key) for key in KINDS}
-        about = {**about, "settings": dict(self.settings), "version": __version__}
+        about = {key: getattr(self, key) for key in KINDS} | {"settings": dict(self.settings), "version": __version__}
         return pack_arrays(about, self.arrays)
 
 
@@ -98,9 +97,8 @@ def load_policy(path: str | Path, digest: str | None = None, *, shapes: ShapesOf
     path = Path(path)
     with open_archive(path, "a policy") as archive:
         about = _read_about(archive)
-        if digest is not None and about.digest != digest:
-            name = printable(about.task, LONGEST_NAME)
-            raise FormatError(f"belongs to another task ({name}, or another version of it)", path=path)
+        if digest is not None:
+            about.require_task(digest, path)
         arrays = _read_arrays(archive, shapes(about.learner))
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise FormatError("a policy's values must be finite numbers", path=path)
@@ -125,9 +123,7 @@ def _read_about(archive: zipfile.ZipFile) -> Policy:
     return Policy(arrays={}, **{key: about[key] for key in KINDS})
 
 
-def _read_arrays(
-    archive: zipfile.ZipFile, shapes: Mapping[str, tuple[int, ...]] | None
-) -> dict[str, NDArray[np.float32]]:
+def _read_arrays(archive: zipfile.ZipFile, shapes: Shapes | None) -> dict[str, NDArray[np.float32]]:
     """Read what was learnt, and nothing that is larger or called otherwise than it has to be."""
     names = [name.removesuffix(".npy") for name in archive.namelist() if name != "about.npy"]
     if shapes is not None and sorted(names) != sorted(shapes):

@@ -43,9 +43,7 @@ class TestResults(NamedTuple):
     steps: Times  # [runs * K] or less than 0 where the task was not done
     finish: Times  # [runs * K, N] when each agent's own part was first done; -1: never
     event_time: Times  # [runs * K, E] when each event first happened; no events where nobody keeps them
-    returns: NDArray[
-        np.float64
-    ]  # [runs * K, N] what each agent's machine paid; of no agents where only completion pays
+    returns: NDArray[np.float64]  # [runs * K, N] what each agent's machine paid; no agents where only completion pays
 
 
 for _kind in (TestEpisode, TestEpisodes, TestResults):
@@ -62,16 +60,11 @@ class Recording(NamedTuple):
 
 def recording(steps: int, agents: int) -> Recording:
     """Make room for what happens in an episode; of no steps, to record nothing."""
-    return Recording(
-        np.zeros((steps, agents), np.int32), np.zeros((steps, agents), np.int16), np.zeros((steps, agents), np.int16)
-    )
+    return Recording(*(np.zeros((steps, agents), kind) for kind in (np.int32, np.int16, np.int16)))
 
 
 class TestTable(Sequence[TestEpisode]):
-    """Test episodes as numbers, which take little room; they become objects when somebody looks at them.
-
-    Of every test they have episodes by softmax and then greedy ones: 2 kinds, K episodes each.
-    """
+    """Test episodes as numbers, of each test those by softmax and then greedy ones; who looks at them gets objects."""
 
     __test__ = False
 

@@ -11,27 +11,20 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Event
-from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, cast
 
 from hocket.arguments import whole
 from hocket.background import gather
 from hocket.capacity import require_memory
 from hocket.errors import SettingsError, shown
 from hocket.lazy import warn_deprecated
-from hocket.learn.batches import AnyStop, Batch, Pace, Report, StopSignal, make_run, train_in_pieces
-from hocket.learn.catalogue import (
-    LEARNERS,
-    default_learner,
-    find_learner,
-    learners_with_input,
-    named_settings,
-    require_setting,
-)
+from hocket.learn.actors import TrainableWorld
+from hocket.learn.batches import AnyStop, Batch, Pace, Report, StopSignal, train_in_pieces
+from hocket.learn.catalogue import LEARNERS, default_learner, find_learner, named_settings, require_setting
 from hocket.learn.dqprm import LEARNER as NEEDS_NO_MAP
-from hocket.learn.learner import Block, Learner, Player, PolicyInput
+from hocket.learn.learner import Block, Player, PolicyInput
 from hocket.learn.policies import Run
-from hocket.learn.settings import MOST_STEPS, Settings, SettingValue, declared, rename_settings
+from hocket.learn.settings import MOST_STEPS, Settings, SettingValue, rename_settings, used_settings
 from hocket.learn.testing import KINDS, TestLog
 from hocket.learn.world import PlanningBlock, WorldBlock, WorldModel, as_world
 from hocket.task.catalogue import as_task
@@ -43,8 +36,6 @@ MOST_SEEDS = 10_000_000
 MOST_TESTS = 10_000_000  # that a run keeps
 MOST_TEST_NUMBERS = 500_000_000  # in them: the steps, and when each agent was done and each event happened
 LARGEST_BLOCK = 16  # seeds that go in lock step
-
-Progress = Callable[[int], None]  # is told of agent-steps that are done
 
 
 def train(
@@ -58,7 +49,7 @@ def train(
     device: str = "cpu",  # or "cuda"
     keep_policies: int | None = None,  # of seeds below this
     world: WorldModel | str | Path | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int], None] | None = None,  # is told of agent-steps that are done
     stop: Event | None = None,
     views: Mapping[str, Any] | None = None,
     folder: str | Path | None = None,
@@ -86,17 +77,25 @@ def train(
         if value is not None:
             warn_deprecated(f"train({former}=) is deprecated: use train({new}=)")
     keep_policies = policies if keep_policies is None else keep_policies
-    if not isinstance(task, Task | str | Path) and hasattr(task, "possible_agents"):
-        runs = _train_world(task, learner, check_seeds(seeds), steps, settings, device, views, folder, progress, stop)
-        return [keeping(run, keep_policies) for run in runs]
-    if views is not None or folder is not None:
+    foreign = None if isinstance(task, Task | str | Path) or not hasattr(task, "possible_agents") else task
+    if foreign is None and (views is not None or folder is not None):
         raise SettingsError("views and folder are for wrapped environments; run_study writes runs of tasks to a folder")
-    task, usual = as_task(cast("Task", task)), default_learner(device)
+    usual = default_learner(device) if foreign is None else NEEDS_NO_MAP.name
     name = usual if learner is None else find_learner(learner).name
-    chosen = make_settings(name, settings, changes or {})
-    numbers = check_seeds(seeds)
-    length = count_steps(name, steps)
-    task = prepare_task(task, name)
+    chosen, numbers = make_settings(name, settings), check_seeds(seeds)
+    length = find_learner(name).steps if steps is None else steps
+    if changes:
+        chosen = make_settings(name, {**used_settings(chosen), **changes})
+    if foreign is not None:
+        if device != "cpu":
+            raise SettingsError(f"a world that is not hocket's is on the cpu, got {device}")
+        given = ("team_review",) if isinstance(settings, Settings) else (*(settings or ()), *(changes or ()))
+        if "team_review" in used_settings(chosen) and "team_review" not in given:
+            chosen = replace(chosen, team_review="world")  # type: ignore[call-arg]  # to find out what teammates do
+        check_steps(length)
+        runs = foreign.train(find_learner(name), chosen, numbers, length, views, folder, progress, stop)
+        return [keeping(run, keep_policies) for run in runs]
+    task = prepare_task(as_task(cast("Task", task)), name)
     kept = None if world is None else as_world(world)
     chosen = with_world(chosen, name, kept)
     check_start(task, length, kept)
@@ -129,43 +128,6 @@ def train(
     return [keeping(run, keep_policies) for place in sorted(finished) for run in finished[place]]
 
 
-class TrainableWorld(Protocol):
-    """A world of somebody else's that can train its agents."""
-
-    possible_agents: list[str]
-
-    def train(
-        self,
-        learner: Learner,
-        settings: Settings,
-        seeds: Sequence[int],
-        steps: int,
-        *options: Any,  # noqa: ANN401 (views, folder, progress and stop)
-    ) -> list[Run]:
-        """Train its agents, a run for each seed that is not in the folder."""
-
-
-def _train_world(
-    world: TrainableWorld,
-    learner: str | None,
-    seeds: Sequence[int],
-    steps: int | None,
-    settings: Settings | Mapping[str, SettingValue] | str | None,
-    device: str,
-    *options: object,  # views, folder, progress and stop
-) -> list[Run]:
-    """Train in a world that is not hocket's; unless told otherwise, agents find out there what teammates do."""
-    about = NEEDS_NO_MAP if learner is None else find_learner(learner)
-    if device != "cpu":
-        raise SettingsError(f"a world that is not hocket's is on the cpu, got {device}")
-    chosen, review = make_settings(about.name, settings), declared(about.settings).get("team_review")
-    if review is not None and not isinstance(settings, Settings) and "team_review" not in (settings or ()):
-        chosen = replace(chosen, team_review="world")  # type: ignore[call-arg]
-    length = count_steps(about.name, steps)
-    check_steps(length)
-    return world.train(about, chosen, seeds, length, *options)
-
-
 def keeping(run: Run, policies: int | None) -> Run:
     """Drop what a run learnt, unless its seed is below a number or there is none."""
     is_kept = policies is None or run.seed < policies
@@ -183,11 +145,6 @@ def share_out(batch: Batch, workers: int) -> list[Batch]:
     size = min(LARGEST_BLOCK, -(-len(seeds) // workers)) if LEARNERS[batch.learner].min_vector_seeds else 1
     parts = [seeds[begin : begin + size] for begin in range(0, len(seeds), size)]
     return [batch._replace(seeds=part, spare=max(1, workers // len(parts))) for part in parts]
-
-
-def count_steps(learner: str, steps: int | None) -> int:
-    """Say how many steps to train: those asked for, or as many as a learner asks for."""
-    return find_learner(learner).steps if steps is None else steps
 
 
 def with_world(settings: Settings, learner: str, world: WorldModel | None) -> Settings:
@@ -222,19 +179,14 @@ def check_steps(steps: object, least: int = 1) -> None:
 
 
 def prepare_task(task: Task, learner: str) -> Task:
-    """Give a learner the task that it trains on: itself if it is decomposable.
-
-    If it is not, learners with local machines refuse it, and the others train with the team's machine.
-    """
+    """Give a learner a task as it trains on it: with the team's machine, or if it can be with local machines."""
     if find_learner(learner).policy_input is not PolicyInput.MACHINE:
         return with_team_machine(task)
     if task.is_single_agent or task.decomposition.ok:
         return task
-    others = ", ".join(learners_with_input(*(kind for kind in PolicyInput if kind is not PolicyInput.MACHINE)))
-    raise SettingsError(
-        f"{task.name} is not decomposable; run `hocket check {shlex.quote(task.source or task.name)}`, "
-        f"or train a learner without local machines ({others})"
-    )
+    others = ", ".join(name for name, each in LEARNERS.items() if each.policy_input is not PolicyInput.MACHINE)
+    advice = f"run `hocket check {shlex.quote(task.source or task.name)}`, or train a learner without local machines"
+    raise SettingsError(f"{task.name} is not decomposable; {advice} ({others})")
 
 
 def check_tests(task: Task, steps: int, settings: Settings) -> None:
@@ -244,19 +196,15 @@ def check_tests(task: Task, steps: int, settings: Settings) -> None:
     if tests > MOST_TESTS:
         raise SettingsError(f"a run keeps at most {MOST_TESTS:,} tests, got {tests:,}; test_every makes them fewer")
     if numbers > MOST_TEST_NUMBERS:
-        raise SettingsError(
-            f"the tests of a run have at most {MOST_TEST_NUMBERS:,} numbers, got {tests:,} tests of "
-            f"{len(task.agents):,} agents and {len(task.events):,} events; test_every makes them fewer"
-        )
+        sizes = f"{tests:,} tests of {len(task.agents):,} agents and {len(task.events):,} events"
+        most = f"the tests of a run have at most {MOST_TEST_NUMBERS:,} numbers"
+        raise SettingsError(f"{most}, got {sizes}; test_every makes them fewer")
 
 
 def check_memory(batches: Sequence[Batch], workers: int) -> None:
     """Require that memory can hold the largest batches that may train at the same time."""
-    rooms = [
-        (len(batch.seeds) * find_learner(batch.learner).memory_bytes(compile_task(batch.task)), batch)
-        for batch in batches
-    ]
-    largest = sorted(rooms, key=lambda pair: pair[0], reverse=True)[:workers]
+    rooms = [len(each.seeds) * find_learner(each.learner).memory_bytes(compile_task(each.task)) for each in batches]
+    largest = sorted(zip(rooms, batches, strict=True), key=lambda pair: pair[0], reverse=True)[:workers]
     for _, (task, learner, *_) in largest[:1]:
         runs = sum(len(batch.seeds) for _, batch in largest)
         what = f"to train {learner} on {task.name}, {runs:,} {'run' if runs == 1 else 'runs'} at once,"
@@ -277,34 +225,21 @@ def check_seeds(seeds: object) -> list[int]:
     return list(numbers)
 
 
-def make_settings(
-    learner: str,
-    settings: Settings | Mapping[str, SettingValue] | str | None,
-    changes: Mapping[str, SettingValue] = MappingProxyType({}),
-) -> Settings:
+def make_settings(learner: str, settings: Settings | Mapping[str, SettingValue] | str | None) -> Settings:
     """Complete a learner's settings, refusing those that it does not have."""
     kind = find_learner(learner).settings
-    base = settings if isinstance(settings, Settings) else kind()
+    if isinstance(settings, Settings):
+        if not isinstance(settings, kind):
+            raise SettingsError(f"{learner} takes {kind.__name__}, got {type(settings).__name__}")
+        return settings
     if isinstance(settings, str):
-        changes = {**named_settings(settings, [learner]), **changes}
-    elif isinstance(settings, Mapping):
-        changes = {**settings, **changes}
-    elif not isinstance(settings, Settings | None):
+        settings = named_settings(settings, [learner])
+    if not isinstance(settings, Mapping | None):
         raise SettingsError(f"settings must be a dictionary, a name, or {kind.__name__}, got {shown(settings)}")
-    if not isinstance(base, kind):
-        raise SettingsError(f"{learner} takes {kind.__name__}, got {type(base).__name__}")
-    changes = rename_settings(changes, warn=True)
+    changes = rename_settings(settings or {}, warn=True)
     for name in changes:
         require_setting(name, [learner])
-    return replace(base, **changes)  # type: ignore[arg-type]
-
-
-class TrainedSeeds(NamedTuple):
-    """Seeds that have trained side by side."""
-
-    tests: TestLog
-    steps: int
-    seconds: float  # of each
+    return kind(**changes)  # type: ignore[arg-type]
 
 
 def train_block(
@@ -313,23 +248,22 @@ def train_block(
     settings: Settings,
     seeds: Sequence[int],
     steps: int,
-    agents: int,
     report: Report | None = None,
     stop: StopSignal | None = None,
     finish: Callable[[int], None] | None = None,
-) -> TrainedSeeds:
-    """Train the seeds of a block, testing the teams every so often; the last step is followed by `finish`."""
+) -> tuple[TestLog, int, float]:
+    """Train the seeds of a block, testing the teams every so often; the last step is followed by `finish`.
+
+    Returns the tests, the steps that were trained, and the seconds that each seed took.
+    """
     begin = time.perf_counter()
     tests = TestLog(settings, steps, len(seeds), len(player.finish), len(player.event_time), len(player.returns))
-    lanes = len(seeds) * agents
+    test, lanes = partial(tests.add, partial(player.play_seeds, block, seeds)), len(seeds) * len(player.finish)
 
     def train(first: int, count: int) -> None:
         block.train(first, count)
         if finish is not None and first + count == steps:
             finish(steps)
-
-    def test() -> None:
-        tests.add(partial(player.play_seeds, block, seeds))
 
     def tell(piece: int, is_tested: bool) -> None:
         if report is not None:
@@ -338,28 +272,29 @@ def train_block(
     done = train_in_pieces(train, test, tell, settings, steps, Pace(lanes), stop)
     if not steps:
         test()
-    return TrainedSeeds(tests, done, (time.perf_counter() - begin) / len(seeds))
+    return tests, done, (time.perf_counter() - begin) / len(seeds)
 
 
 def train_batch(
     batch: Batch, tables: Tables, report: Report | None = None, stop: StopSignal | None = None
 ) -> list[Run]:
     """Train the seeds of a batch."""
-    task, name, settings, seeds, steps, spare, world = batch
+    _, name, settings, seeds, steps, spare, world = batch
     learner = find_learner(name)
     block = learner.block(tables, settings, seeds, spare)
     player = learner.player(tables, settings.temperature, settings.max_episode_steps)
     if world is not None:
         cast(PlanningBlock, block).begin_with(world)
-    agents, finish = len(task.agents), cast(WorldBlock, block).finish if learner.keeps_world else None
-    return gather_runs(batch, block, train_block(block, player, settings, seeds, steps, agents, report, stop, finish))
+    finish = cast(WorldBlock, block).finish if learner.keeps_world else None
+    return gather_runs(batch, block, *train_block(block, player, settings, seeds, steps, report, stop, finish))
 
 
-def gather_runs(batch: Batch, block: Block, trained: TrainedSeeds) -> list[Run]:
+def gather_runs(batch: Batch, block: Block, tests: TestLog, steps: int, seconds: float) -> list[Run]:
     """Gather what has become of the seeds of a batch."""
     keeper, runs = cast(WorldBlock, block) if find_learner(batch.learner).keeps_world else None, list[Run]()
     for index, seed in enumerate(batch.seeds):
         arrays = {name: array.copy() for name, array in block.arrays(index).items()}
         world = None if keeper is None else WorldModel.of(batch.task, *keeper.learnt(index))
-        runs.append(make_run(batch, seed, arrays, trained.tests, index, trained.steps, trained.seconds, world))
+        tested = tests.of(index, batch.settings.max_episode_steps)
+        runs.append(batch.make_run(seed, arrays, tested, steps, seconds, world))
     return runs

@@ -20,7 +20,7 @@ from hocket.files import write_whole
 from hocket.learn.batches import Batch, Pace, train_in_pieces
 from hocket.learn.catalogue import find_learner
 from hocket.learn.testing import KINDS, TestLog
-from hocket.learn.training import TrainedSeeds, check_tests, gather_runs, make_settings, prepare_task
+from hocket.learn.training import check_tests, gather_runs, make_settings, prepare_task
 from hocket.learn.warmup import compile_kernels
 from hocket.learn.world import WorldBlock
 from hocket.report.page import report_html
@@ -50,7 +50,7 @@ class TrainingLoop:
         self.output = output
         self.learner, changes = find_learner(str(job.get("learner"))), job.get("settings")
         task = prepare_task(task_in(job, "train"), self.learner.name)
-        settings = make_settings(self.learner.name, None, changes if isinstance(changes, dict) else {})
+        settings = make_settings(self.learner.name, changes if isinstance(changes, dict) else {})
         seeds, steps = range(number_in(job, "seeds", 1, MOST_SEEDS)), number_in(job, "steps", 1, MOST_STEPS)
         check_tests(task, steps, settings)
         self.tables = compile_task(task)
@@ -118,8 +118,8 @@ class TrainingLoop:
         send(self.output, {"now": "reviewing", "step": self.done})
         self.written += 1
         folder, task = self.out / str(self.written), self.batch.task
-        trained = TrainedSeeds(self.tests, self.done, self.seconds)
-        results = save_runs(task, gather_runs(self.batch, self.block, trained), folder)
+        runs = gather_runs(self.batch, self.block, self.tests, self.done, self.seconds)
+        results = save_runs(task, runs, folder)
         write_whole(folder / REPORT, report_html(summarize(results, task.name)))
         send(self.output, {"now": now, "step": self.done, "report": self.written})
 

@@ -236,7 +236,7 @@ def run_portable(
     task: str, learner: str, settings: Settings, seeds: Sequence[int], steps: int, world: bytes | None = None
 ) -> list[tuple[str, bytes | None, bytes | None]]:
     """Run a batch that was sent here; records, policies and worlds are as files have them."""
-    chosen = make_settings(learner, None, settings)
+    chosen = make_settings(learner, settings)
     document = json.loads(task)
     kept = None if world is None else read_world(Path("world"), world)
     batch = Batch(task_from(document, name=document["name"]), learner, chosen, seeds, steps, world=kept)

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from hocket.background import in_pieces
 from hocket.errors import FormatError, HocketError, SettingsError, located, printable
 from hocket.files import exists, listed
-from hocket.learn.actors import WrappedWorld
+from hocket.learn.actors import TrainableWorld
 from hocket.learn.catalogue import find_learner, shapes_on
 from hocket.learn.policies import Policy, load_policy, peek_policy
 from hocket.learn.settings import SettingValue
@@ -25,7 +25,7 @@ from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
 
-class ShownWorld(WrappedWorld, Protocol):
+class ShownWorld(TrainableWorld, Protocol):
     """A world of somebody else's, known by what it looks like, in which what was learnt can be tested."""
 
     @property

@@ -27,15 +27,7 @@ from hocket.learn.learner import PolicyInput
 from hocket.learn.reviews import MOST_AGENTS, MOST_MOVES, count_moves, is_reviewed
 from hocket.learn.settings import DEFAULT_LEARNER, SettingValue, declared, rename_settings
 from hocket.learn.survey import survey
-from hocket.learn.training import (
-    check_seeds,
-    check_start,
-    check_tests,
-    count_steps,
-    make_settings,
-    prepare_task,
-    with_world,
-)
+from hocket.learn.training import check_seeds, check_start, check_tests, make_settings, prepare_task, with_world
 from hocket.learn.world import WorldModel, as_world
 from hocket.machine.formats import toml
 from hocket.study.records import KINDS, Record, TestEpisodes, run_keys
@@ -126,7 +118,8 @@ class Study:
         groups = []
         for task, learner in product(tasks, learners):
             world = self._world_of(task)
-            known, steps = declared(find_learner(learner).settings), count_steps(learner, self.steps)
+            about = find_learner(learner)
+            known, steps = declared(about.settings), about.steps if self.steps is None else self.steps
             swept = {name: values for name, values in sweeps.items() if name in known}
             for values in product(*swept.values()):
                 settings = make_settings(learner, dict(zip(swept, values, strict=True)))

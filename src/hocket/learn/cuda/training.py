@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hocket.errors import SettingsError, known_names
 from hocket.learn import cqrm, dqprm, iql
-from hocket.learn.batches import Batch, Pace, Report, StopSignal, make_run, train_in_pieces
+from hocket.learn.batches import Batch, Pace, Report, StopSignal, train_in_pieces
 from hocket.learn.cqrm.cuda import CqrmDeviceBlock
 from hocket.learn.cuda.block import DeviceBlock, DeviceJob
 from hocket.learn.cuda.device import free_memory, require_device
@@ -157,4 +157,5 @@ class _DeviceTraining:
         for index, place in enumerate(places, first):
             seed = batch.seeds[place]
             arrays = self.block.arrays(index) if policies is None or seed < policies else {}
-            yield make_run(batch, seed, arrays, self.tests, index, done, seconds)
+            tests = self.tests.of(index, batch.settings.max_episode_steps)
+            yield batch.make_run(seed, arrays, tests, done, seconds)
