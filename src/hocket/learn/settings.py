@@ -37,11 +37,12 @@ class Setting:
     is_open: bool = False  # it may also be another word
 
     def __post_init__(self) -> None:
+        bounds = (self.least if self.above is None else self.above, self.most)
         if isinstance(self.default, str):
             if self.default not in self.choices:
                 missing = f"{self.meaning!r} has none for {self.default!r}"
                 raise TypeError(f"a setting that is a word has choices, and {missing}")
-        elif not isinstance(self.default, bool) and math.inf in (self.most, -self.least if self.above is None else 0):
+        elif not isinstance(self.default, bool) and any(map(math.isinf, bounds)):
             raise TypeError(f"a setting that is a number has a range, and {self.meaning!r} has none")
 
     def allows(self, value: object) -> bool:
