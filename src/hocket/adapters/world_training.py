@@ -14,6 +14,7 @@ from dataclasses import asdict
 from itertools import count
 from math import prod
 from pathlib import Path
+from threading import Event
 from typing import Any, cast
 
 import numpy as np
@@ -35,7 +36,6 @@ from hocket.adapters.wrap import IndividualView, WrappedTeam
 from hocket.errors import HocketError, SettingsError, TrainingError, require_known
 from hocket.files import exists
 from hocket.learn.actors import key_text, observation_key
-from hocket.learn.batches import StopSignal
 from hocket.learn.learner import Arrays, Block, Learner, Player, PolicyInput
 from hocket.learn.policies import Policy, Run
 from hocket.learn.reference import Experience, JointStep, PlainLearner
@@ -68,7 +68,7 @@ def train_world(
     views: Views | None = None,
     folder: str | Path | None = None,
     progress: Callable[[int], None] | None = None,
-    stop: StopSignal | None = None,
+    stop: Event | None = None,
 ) -> list[Run]:
     """Train the agents of a wrapped world, a seed after the other, testing the team every so often.
 
@@ -95,7 +95,8 @@ def train_world(
 
         try:
             block = make_block(env, learner, settings, seed, given)
-            tests, trained, seconds = train_block(block, player, settings, [seed], steps, report, stop)
+            stopped = None if stop is None else stop.is_set
+            tests, trained, seconds = train_block(block, player, settings, [seed], steps, report, stopped)
         except HocketError as error:
             raise TrainingError(f"seed {seed}, training step {done + 1:,} or later: {error}", runs) from error
         arrays = {name: array.copy() for name, array in block.arrays(0).items()}

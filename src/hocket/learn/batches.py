@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from hocket.learn.learner import Arrays
 from hocket.learn.policies import Policy, Run
@@ -21,24 +21,7 @@ MOMENT = 0.1  # seconds that a piece of training may take, so that a wish to sto
 LANE = 0.00005  # ... or so many for each agent of each seed, whose values have to be fetched from memory for a piece
 
 Report = Callable[[int, Sequence[int]], None]  # is told of agent-steps that are done, and how many tests then took
-
-
-class StopSignal(Protocol):
-    """Whoever may wish that training ends."""
-
-    def is_set(self) -> bool:
-        """Say whether it should."""
-
-
-class AnyStop:
-    """Several that may wish that training ends, of which some may be nobody."""
-
-    def __init__(self, *stops: StopSignal | None) -> None:
-        self.stops = [stop for stop in stops if stop is not None]
-
-    def is_set(self) -> bool:
-        """Say whether any of them does."""
-        return any(stop.is_set() for stop in self.stops)
+StopSignal = Callable[[], bool]  # says whether somebody wishes that training ends
 
 
 class Batch(NamedTuple):
@@ -96,9 +79,9 @@ def train_in_pieces(
     pace: Pace,
     stop: StopSignal | None,
 ) -> int:
-    """Train and test every so often, until all steps are done or `stop` is set; return the steps."""
+    """Train and test every so often, until all steps are done or `stop` says so; return the steps."""
     done, every = 0, settings.test_every
-    while done < steps and not (stop is not None and stop.is_set()):
+    while done < steps and not (stop is not None and stop()):
         piece, begin = min(every - done % every, steps - done, pace.steps), time.perf_counter()
         train(done, piece)
         pace.take(piece, time.perf_counter() - begin)

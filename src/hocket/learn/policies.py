@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from hocket import __version__
 from hocket.errors import FormatError, SettingsError, TaskError, counted, known_names, printable, shown
 from hocket.files import write_whole
+from hocket.lazy import warn_deprecated
 from hocket.learn.actors import PolicyActor, TeamActors, TrainableWorld, machine_values, make_actors
 from hocket.learn.archives import open_archive, pack_arrays, read_about, read_array
 from hocket.learn.catalogue import find_learner, references
@@ -169,7 +169,7 @@ class Run:
     @property
     def trials(self) -> TestTable:
         """The old name of `all_tests`."""
-        warnings.warn("Run.trials is deprecated: use Run.all_tests", DeprecationWarning, stacklevel=2)
+        warn_deprecated("Run.trials is deprecated: use Run.all_tests")
         return self.all_tests
 
     def curve(self, policy: str = "softmax") -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -19,7 +19,7 @@ from hocket.capacity import require_memory
 from hocket.errors import SettingsError, shown
 from hocket.lazy import warn_deprecated
 from hocket.learn.actors import TrainableWorld
-from hocket.learn.batches import AnyStop, Batch, Pace, Report, StopSignal, train_in_pieces
+from hocket.learn.batches import Batch, Pace, Report, StopSignal, train_in_pieces
 from hocket.learn.catalogue import LEARNERS, default_learner, find_learner, named_settings, require_setting
 from hocket.learn.dqprm import LEARNER as NEEDS_NO_MAP
 from hocket.learn.learner import Block, Player, PolicyInput
@@ -104,16 +104,21 @@ def train(
     find_learner(name).check(tables, chosen)
     batch = Batch(task, name, chosen, numbers, length, world=kept)
 
+    left = Event()  # by whoever waits for the runs, after an error or an interrupt
+
     def report(done: int, _: Sequence[int]) -> None:
         if progress is not None:
             progress(done)
 
+    def stopped() -> bool:
+        return left.is_set() or (stop is not None and stop.is_set())
+
     if device == "cuda":
         from hocket.learn.cuda.training import train_batches  # loads what few have
 
-        chunks = train_batches([batch], tables, [report], stop, keep_policies)
+        chunks = train_batches([batch], tables, [report], stopped, keep_policies)
         return [run for chunk in chunks for part in chunk for run in part.runs]
-    workers, left = count_workers(threads), Event()  # left, if an error or an interrupt has ended it
+    workers = count_workers(threads)
     shares = share_out(batch, workers)
     check_memory(shares, workers)
     waiting = iter(list(enumerate(shares)))
@@ -122,7 +127,7 @@ def train(
         for place, batch in waiting:
             if left.is_set():
                 return
-            yield place, train_batch(batch, tables, report, AnyStop(left, stop))
+            yield place, train_batch(batch, tables, report, stopped)
 
     finished = dict(gather([work() for _ in range(min(workers, len(shares)))], left))
     return [keeping(run, keep_policies) for place in sorted(finished) for run in finished[place]]

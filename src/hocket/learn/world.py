@@ -233,8 +233,7 @@ def number_kept(table: MoveTable) -> Ints:
     pair = np.zeros(len(table.end), np.int64)
     pair[table.move.reshape(dynamics, -1)] = np.arange(cells * actions)
     is_barred = table.end == (pair // actions)[:, None]
-    numbers: Ints = pair * BARRED + is_barred @ (1 << np.arange(OUTCOMES))
-    return numbers
+    return np.asarray(pair * BARRED + is_barred @ (1 << np.arange(OUTCOMES)))
 
 
 class CommonTries:

@@ -78,7 +78,7 @@ class TrainingLoop:
         self.tests = TestLog(settings, steps, len(seeds), *kept)
         send(self.output, {"now": "training"})
         play = partial(player.play_seeds, self.block, seeds)
-        train_in_pieces(self._train, lambda: self.tests.add(play), self._tell, settings, steps, Pace(), self)
+        train_in_pieces(self._train, lambda: self.tests.add(play), self._tell, settings, steps, Pace(), self._has_ended)
         if self.done == steps:
             self._write("done")
 
@@ -102,7 +102,7 @@ class TrainingLoop:
             ]
             send(self.output, {"step": self.done, "tests": latest})
 
-    def is_set(self) -> bool:
+    def _has_ended(self) -> bool:
         """Say whether training ends here; where it was only stopped, wait until it is to go on."""
         if not self.done or self.commands.empty() or self.commands.get() != "stop":
             return False

@@ -92,7 +92,7 @@ class ThreadEngine:
             for batch in waiting:
                 if stop.is_set():
                     return
-                yield run_batch(batch, compile_task(batch.task), reporter(batch), stop)
+                yield run_batch(batch, compile_task(batch.task), reporter(batch), stop.is_set)
 
         workers = min(self.workers, len(batches))
         with compiling_ahead([batch.learner for batch in batches] if workers > 1 else []):
@@ -126,7 +126,7 @@ class DeviceEngine:
             tables = compile_task(task)
             together = [batch for batch in ours if batch.task.digest == task.digest]
             reports = [reporter(batch) for batch in together]
-            for chunk in self.train(together, tables, reports, stop, self.policies, details=False):
+            for chunk in self.train(together, tables, reports, stop.is_set, self.policies, details=False):
                 runs = chain.from_iterable(part.runs for part in chunk if part.steps == part.batch.steps)
                 unless = takewhile(lambda _: not stop.is_set(), runs)
                 yield from in_pieces((finish(task, tables, run) for run in unless), TOGETHER, stop)
@@ -240,7 +240,7 @@ def run_portable(
     document = json.loads(task)
     kept = None if world is None else read_world(Path("world"), world)
     batch = Batch(task_from(document, name=document["name"]), learner, chosen, seeds, steps, world=kept)
-    finished = run_batch(batch, compile_task(batch.task), stop=CancelledOnCluster())
+    finished = run_batch(batch, compile_task(batch.task), stop=CancelledOnCluster().is_set)
     return [(write_record(run.record), run.policy, run.world) for run in finished]
 
 

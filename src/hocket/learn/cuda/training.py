@@ -68,12 +68,12 @@ def train_batches(
     """Train batches of one task, and give back each chunk's runs as it finishes.
 
     What runs learnt is kept of seeds below `policies`, or of all; of tests, only how long they took without `details`.
-    When `stop` is set, the chunk that is at work comes back as far as it got, and none after it.
+    When `stop` says so, the chunk that is at work comes back as far as it got, and none after it.
     """
     require_device()
     told = {id(batch): report for batch, report in zip(batches, reports, strict=True)}
     for chunk in _chunks(batches, tables, details):
-        if stop is not None and stop.is_set():
+        if stop is not None and stop():
             return
         yield _DeviceTraining(chunk, tables, told, details).run(stop, policies)
 
@@ -131,7 +131,7 @@ class _DeviceTraining:
         self.begins = [end - size for end, size in zip(accumulate(sizes), sizes, strict=True)]  # of parts in the chunk
 
     def run(self, stop: StopSignal | None, policies: int | None) -> list[Trained]:
-        """Train and test, until it is done or `stop` is set."""
+        """Train and test, until it is done or `stop` says so."""
         begin, (settings, steps) = time.perf_counter(), (self.first.settings, self.first.steps)
         done = train_in_pieces(self.block.train, self._test, self._tell, settings, steps, Pace(), stop)
         seconds = (time.perf_counter() - begin) / len(self.block.seeds)
