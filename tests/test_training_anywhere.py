@@ -160,6 +160,13 @@ class Corridors(ParallelEnv):
         return seen, dict.fromkeys(seen, 0.0), flags, flags, {agent: {} for agent in seen}
 
 
+def test_settings_by_their_former_name_count_in_a_wrapped_world_too():
+    with pytest.warns(DeprecationWarning, match=r"train\(changes=\) is deprecated"):
+        (run,) = hk.train(team(), seeds=1, steps=1, settings=SETTINGS, changes={"discount": 0.5})
+    assert run.settings.discount == 0.5 and run.settings.learning_rate == 0.2
+    assert run.settings.team_review == "world"
+
+
 def test_agents_of_one_world_train_in_copies_of_it_in_which_the_others_act_at_random():
     def label(step):
         assert step.observations.keys() == {"A1", "A2", "ghost"} and step.env.possible_agents[-1] == "ghost"
