@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hocket.graphs import flags_at
 
 Point = tuple[float, float]  # right, and down
 Segment = tuple[Point, Point]
@@ -54,17 +56,16 @@ def rectangles(cells: Collection[int], columns: int) -> list[Shape]:
     >>> [tuple(shape[:4]) for shape in rectangles({0, 1, 3, 4, 5, 6}, columns=3)]
     [(0, 0, 2, 1), (0, 1, 3, 1), (0, 2, 1, 1)]
     """
-    growing: dict[tuple[int, int], list[int]] = {}  # first and last column -> the latest rectangle there
+    growing: dict[tuple[int, int], list[int]] = {}  # where a run begins and ends -> the latest rectangle there
     shapes: list[list[int]] = []
-    where = [divmod(cell, columns) for cell in sorted(cells)]
-    for (row, _), run in groupby(enumerate(where), lambda item: (item[1][0], item[1][1] - item[0])):
-        run_columns = [column for _, (_, column) in run]
-        latest = growing.get((run_columns[0], run_columns[-1]))
+    rows = max(cells, default=-1) // columns + 1
+    for row, left, right in _runs(flags_at([*cells], rows * columns).reshape(rows, columns)):
+        latest = growing.get((left, right))
         if latest is not None and latest[1] + latest[3] == row:
             latest[3] += 1
         else:
-            shapes.append([run_columns[0], row, len(run_columns), 1])
-            growing[run_columns[0], run_columns[-1]] = shapes[-1]
+            shapes.append([left, row, right - left, 1])
+            growing[left, right] = shapes[-1]
     return [Shape(left, top, width, height) for left, top, width, height in shapes]
 
 
