@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from hocket.errors import FormatError, known_names, shown
 
 Document = dict[str, object]
+Read = Callable[[object, str], Any]  # of a value, from what a document has and the key at which it has it
 
 
 def is_one_line(text: str) -> bool:
@@ -30,9 +33,20 @@ def as_table(value: object, where: str) -> Document:
     return dict(value)
 
 
-def as_lists(value: object, where: str) -> dict[str, tuple[str, ...]]:
-    """Require a table of lists of names."""
-    return {name: as_texts(names, f"{where}.{name}") for name, names in as_table(value, where).items()}
+def entries(table: Document, readers: Mapping[str, Read], at: str = "", rule: str = "") -> dict[str, Any]:
+    """Read what a table holds, each entry by the reader of its key; what has none is refused."""
+    check_keys(table, (*readers,), at, rule)
+    return {key: read(table[key], f"{at}{key}") for key, read in readers.items() if key in table}
+
+
+def table_of(read: Read) -> Read:
+    """Require a table of values of a kind."""
+    return lambda value, where: {name: read(entry, f"{where}.{name}") for name, entry in as_table(value, where).items()}
+
+
+def as_any(value: object, _: str) -> object:
+    """Take what somebody else will check."""
+    return value
 
 
 def as_texts(value: object, where: str) -> tuple[str, ...]:
@@ -66,3 +80,6 @@ def as_number(value: object, where: str) -> float:
         return float(value)
     except OverflowError:
         raise FormatError("must be a number with absolute value below 1.8e308", where=where) from None
+
+
+as_lists = table_of(as_texts)  # of names, in a table

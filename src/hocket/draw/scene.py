@@ -10,15 +10,15 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from hocket.documents import Document, as_lists, as_number, as_table, as_text, as_texts, check_keys
+from hocket.documents import Document, Read, as_lists, as_number, as_table, as_text, as_texts, entries, table_of
 from hocket.draw.geometry import Point, Shape, covered
 from hocket.draw.palette import Style, agent_colors, choose_colors, choose_letters, choose_styles
 from hocket.errors import FormatError, HocketError, TaskError
@@ -40,7 +40,6 @@ LONGEST_NAME = 24  # characters of a name in a line about a gate
 LONGEST_NUMBER = 3  # digits of an agent's number
 
 Barrier = tuple[str, Gate | str]  # an agent, and what opens an area to it and closes it, or the event that opens it
-Read = Callable[[object, str], Any]  # takes what stands somewhere in a file, and where; refuses what is wrong
 
 
 @dataclass(frozen=True)
@@ -336,18 +335,14 @@ def read_scene(path: Path) -> Scene:
 def _scene_from(document: Document) -> Scene:
     if (form := document.pop("format", None)) != FORMAT:
         raise FormatError(f"its format must be {FORMAT!r}, got {form!r:.40}")
-    files = Files()
-
-    def machine(value: object, where: str) -> RewardMachine:
-        return machine_from(as_table(value, where), f"{where}.", files)
-
+    machine = partial(machine_from, files=Files())
     readers: dict[str, Read] = {
         "task": as_text, "description": as_text, "verdict": as_texts, "decomposable": _answer_from,
-        "machines": _table_of(machine), "team": lambda value, where: None if value is None else machine(value, where),
-        "knows": as_lists, "starts": _table_of(_point_from), "corners": as_lists, "size": _point_from,
+        "machines": table_of(machine), "team": lambda value, where: None if value is None else machine(value, where),
+        "knows": as_lists, "starts": table_of(_point_from), "corners": as_lists, "size": _point_from,
         "areas": _list_of(_area_from), "walls": _list_of(_shape_from), "has_cells": lambda value, _: value is True,
     }  # fmt: skip
-    parts = _entries(document, readers)
+    parts = entries({**dict.fromkeys(readers), **document}, readers)
     machines, (width, height), verdict = parts["machines"], parts.pop("size"), parts.pop("verdict")
     if not machines or parts["knows"].keys() != machines.keys() or not verdict:
         raise FormatError("it must have a verdict, and a machine and known events for each agent")
@@ -355,16 +350,6 @@ def _scene_from(document: Document) -> Scene:
     if not agents <= machines.keys():
         raise FormatError(f"agents must have a machine, got {min(agents - machines.keys())!r:.40}")
     return Scene(width=width, height=height, agents=(*machines,), verdict=verdict[0], notes=verdict[1:], **parts)
-
-
-def _entries(table: Document, readers: Mapping[str, Read], at: str = "") -> dict[str, Any]:
-    """Read all that a table holds, which can be no more than what is known."""
-    check_keys(table, (*readers,), at)
-    return {key: read(table.get(key), f"{at}{key}") for key, read in readers.items()}
-
-
-def _table_of(read: Read) -> Read:
-    return lambda value, where: {name: read(entry, f"{where}.{name}") for name, entry in as_table(value, where).items()}
 
 
 def _list_of(read: Read) -> Read:
@@ -380,7 +365,7 @@ def _answer_from(value: object, where: str) -> bool | None:
 def _area_from(value: object, where: str) -> Area:
     texts, parts = {"names": as_texts, "tag": as_text, "color": as_text}, {"shapes": _shape_from, "gates": _gate_from}
     readers = texts | {key: _list_of(read) for key, read in parts.items()}
-    area = Area(**_entries(as_table(value, where), readers, f"{where}."))
+    area = Area(**entries({**dict.fromkeys(readers), **as_table(value, where)}, readers, f"{where}."))
     if not re.fullmatch(r"#[0-9a-f]{6}", area.color):
         raise FormatError(f"a colour must be like #0072b2, got {area.color!r:.20}", where=where)
     return area

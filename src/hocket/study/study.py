@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from hocket.documents import Document, as_number, as_table, as_text, as_texts, check_keys
+from hocket.documents import Document, Read, as_any, as_number, as_table, as_text, as_texts, check_keys, entries
 from hocket.errors import FormatError, HocketError, SettingsError, known_names, shown
 from hocket.files import MEGABYTE, exists, read_text
 from hocket.lazy import explain_kinds
@@ -39,8 +39,6 @@ from hocket.task.verdict import Verdict, check_task
 
 LIMIT = MEGABYTE  # of a study's file
 MOST_JOBS = 100_000
-KEYS = ("name", "tasks", "learners", "seeds", "steps", "settings", "world")
-LEVEL_KEYS = ("task", "learner", "final", "reached", "success")
 SURVEY = "survey"
 MOST_NAMED = 5  # agents in a warning
 
@@ -183,7 +181,7 @@ def load_study(name: str | Path, seeds: int | Iterable[int] | None = None) -> St
 
 
 def _study_from(document: Document, folder: Path, changes: Mapping[str, object]) -> Study:
-    check_keys(document, (*KEYS, "parts", "published"))
+    check_keys(document, (*PART_KEYS, "parts", "published"))
     parts = document.get("parts", [{}])
     if not isinstance(parts, list) or not parts:
         raise FormatError("must be tables: [[parts]]", where="parts")
@@ -197,24 +195,24 @@ def _study_from(document: Document, folder: Path, changes: Mapping[str, object])
 
 
 def _part_from(table: Document, folder: Path) -> Study:
-    check_keys(table, KEYS)
-    if "tasks" not in table:
+    given = entries(table, PART_KEYS)
+    if "tasks" not in given:
         raise FormatError("is missing", where="tasks")
-    given: dict[str, object] = {
-        key: as_texts(table[key], key) if not isinstance(table[key], str) else (as_text(table[key], key),)
-        for key in ("tasks", "learners")
-        if key in table
-    }
-    beside = [(name, folder / name) for name in cast("tuple[str, ...]", given["tasks"])]
+    beside = [(name, folder / name) for name in given["tasks"]]
     given["tasks"] = [load_task(path if path.suffix and exists(path) else name) for name, path in beside]
-    given |= {key: table[key] for key in ("seeds", "steps") if key in table}
-    if "world" in table:
-        world = as_text(table["world"], "world")
-        given["world"] = world if world == SURVEY else folder / world
-    if "settings" in table:
-        settings = table["settings"]
-        given["settings"] = settings if isinstance(settings, str) else as_table(settings, "settings")
-    return Study(**given)  # type: ignore[arg-type]
+    if given.get("world", SURVEY) != SURVEY:
+        given["world"] = folder / given["world"]
+    return Study(**{key: value for key, value in given.items() if key != "name"})
+
+
+def _names_from(value: object, where: str) -> tuple[str, ...]:
+    return (as_text(value, where),) if isinstance(value, str) else as_texts(value, where)
+
+
+PART_KEYS: Mapping[str, Read] = {
+    "name": as_any, "tasks": _names_from, "learners": _names_from, "seeds": as_any, "steps": as_any,
+    "settings": lambda value, where: value if isinstance(value, str) else as_table(value, where), "world": as_text,
+}  # fmt: skip
 
 
 # What others have published of the experiments, to be shown beside what is measured here.
@@ -246,29 +244,27 @@ class Published:
 
 def published_from(value: object) -> Published:
     """Read published levels from a study's file, or from what a folder says of a study."""
-    table = as_table(value, "published")
-    check_keys(table, ("source", "notes", "levels"), "published.")
-    rows = table.get("levels")
-    if not isinstance(rows, list) or not rows:
-        raise FormatError("must be tables: [[published.levels]]", where="published.levels")
-    places = [f"published.levels[{number}]" for number in range(1, len(rows) + 1)]
-    levels = dict(_level_from(as_table(row, place), place) for row, place in zip(rows, places, strict=True))
-    notes = as_texts(table["notes"], "published.notes") if "notes" in table else ()
-    return Published(as_text(table.get("source"), "published.source"), levels, tuple(notes))
+    readers = {"source": as_text, "notes": as_texts, "levels": _levels_from}
+    return Published(**entries({"source": None, "levels": None, **as_table(value, "published")}, readers, "published."))
 
 
-def _level_from(row: Document, where: str) -> tuple[tuple[str, str], Level]:
-    check_keys(row, LEVEL_KEYS, f"{where}.")
-    names = (as_text(row.get("task"), f"{where}.task"), as_text(row.get("learner"), f"{where}.learner"))
-    final, success = (as_number(row.get(key), f"{where}.{key}") for key in ("final", "success"))
-    reached = row.get("reached")
-    if final <= 0:
-        raise FormatError(f"must be a number of steps above 0, got {final:g}", where=f"{where}.final")
-    if not 0 <= success <= 1:
-        raise FormatError(f"must be a share between 0 and 1, got {success:g}", where=f"{where}.success")
-    if reached is not None and (type(reached) is not int or reached < 0):
+def _levels_from(value: object, where: str) -> dict[tuple[str, str], Level]:
+    if not isinstance(value, list) or not value:
+        raise FormatError(f"must be tables: [[{where}]]", where=where)
+    return dict(_level_from(row, f"{where}[{number}]") for number, row in enumerate(value, start=1))
+
+
+def _level_from(value: object, where: str) -> tuple[tuple[str, str], Level]:
+    readers = {"task": as_text, "learner": as_text, "final": as_number, "reached": as_any, "success": as_number}
+    row = entries({**dict.fromkeys(readers), **as_table(value, where)}, readers, f"{where}.")
+    names, level = (row.pop("task"), row.pop("learner")), Level(**row)
+    if level.final <= 0:
+        raise FormatError(f"must be a number of steps above 0, got {level.final:g}", where=f"{where}.final")
+    if not 0 <= level.success <= 1:
+        raise FormatError(f"must be a share between 0 and 1, got {level.success:g}", where=f"{where}.success")
+    if level.reached is not None and (type(level.reached) is not int or level.reached < 0):
         raise FormatError("must be a number of training steps", where=f"{where}.reached")
-    return names, Level(final, reached, success)
+    return names, level
 
 
 # What would make a study pointless, said before it starts.

@@ -8,9 +8,9 @@ from functools import partial, reduce
 from itertools import product
 from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hocket.documents import Document, as_flag, as_number, as_table, as_text, as_texts, check_keys
+from hocket.documents import Document, Read, as_any, as_flag, as_number, as_table, as_text, as_texts, entries, table_of
 from hocket.errors import FormatError, located, require_known, shown
 from hocket.files import MEGABYTE, read_text
 from hocket.machine.composition import Composition
@@ -30,13 +30,7 @@ if TYPE_CHECKING:
     from hocket.machine.formulas.syntax import Limits
 
 LIMIT = 128 * MEGABYTE
-TASK_KEYS = (
-    "name", "description", "slip", "team", "bodies", "torus", "map", "legend", "places", "agents", "gates", "events",
-    "memory", "machine",
-)  # fmt: skip
 WORLD_KEYS = ("map", "agents", "legend", "places", "machine")  # a task has some of these, a machine alone has none
-GATE_KEYS = ("open", "close", "starts_open")
-AGENT_KEYS = ("start", "knows", "memory", "options", "sync")
 NUMBER, SIZE = "{i}", "{n}"
 MOST_AGENTS = 100_000  # in a family
 MOST_GROUPS = 100
@@ -69,24 +63,20 @@ def task_from(
     document: object, name: str = "task", folder: Path | None = None, size: int | None = None, source: str = ""
 ) -> Task:
     """Build a task from nested dictionaries and lists, checking every key and type."""
-    table = as_table(document, "the document")
-    check_keys(table, TASK_KEYS)
-    table = expand_team(table, size)
+    table = entries(expand_team(as_table(document, "the document"), size), TASK_KEYS)
     for key in ("map", "agents", "events", "machine"):
         if key not in table:
             raise FormatError("is missing", where=key)
-    rows = {agent: as_table(row, f"agents.{agent}") for agent, row in as_table(table["agents"], "agents").items()}
+    rows, plan, conditions = table["agents"], table["machine"], table["events"]
     if not rows:
         raise FormatError("a task needs at least one agent", where="agents")
-    plan, conditions = as_table(table["machine"], "machine"), as_table(table["events"], "events")
     for agent, row in rows.items():
-        check_keys(row, AGENT_KEYS, f"agents.{agent}.")
         if "start" not in row:
             rule = "is missing; it is a letter on the map, a place, or [row, column]"
             raise FormatError(rule, where=f"agents.{agent}.start")
         if "knows" not in row and "parts" not in plan:
             raise FormatError("is missing; it is the agent's local event set", where=f"agents.{agent}.knows")
-    grid, letters = _grid_from(table, rows)
+    grid, letters = _grid_from(table)
     files = files_in(folder)
     machine = _machine_from(plan, folder, files)
     is_edgy = False
@@ -94,30 +84,20 @@ def task_from(
         # For events of one agent `at` means `enters`: what a sentence counts is coming, not standing there.
         is_edgy = as_flag(plan.get("edges", True), "machine.edges")
         check_conditions(machine.events, conditions)
-        knows = {agent: as_texts(row["knows"], f"agents.{agent}.knows") for agent, row in rows.items()}
-        machine = _shared_out(machine, knows, files.limits)
-    agents = _agents_from(table, rows, grid, letters, machine)
-    everyone, places = Lexicon(rows), Lexicon(grid.places)
-    bodies = table.get("bodies", False)
-    if not isinstance(bodies, bool | str) and (not isinstance(bodies, list) or not bodies):
-        raise FormatError(f"must be true, {SYMMETRIC!r} or a list of regions, got {bodies!r:.60}", where="bodies")
-    name, events = as_text(table.get("name", name), "name") + ("" if size is None else f"-{size}"), {}
-    for event, value in conditions.items():
-        events[event] = _conditions_from(value, everyone, places, f"events.{event}", is_edgy)
-    slip, about = as_number(table.get("slip", Task.slip), "slip"), as_text(table.get("description", ""), "description")
-    regions = _names_from(bodies, "bodies") if isinstance(bodies, list) else bodies
-    return Task(name, grid, agents, events, machine, slip, about, source, regions)
+        machine = _shared_out(machine, {agent: row["knows"] for agent, row in rows.items()}, files.limits)
+    agents = _agents_from(table, grid, letters, machine)
+    read_event = partial(_conditions_from, agents=Lexicon(rows), places=Lexicon(grid.places), is_edgy=is_edgy)
+    about = {key: table[key] for key in ("slip", "description", "bodies") if key in table}
+    name = table.get("name", name) + ("" if size is None else f"-{size}")
+    return Task(name, grid, agents, table_of(read_event)(conditions, "events"), machine, source=source, **about)
 
 
-def _grid_from(table: Document, rows: Mapping[str, Document]) -> tuple[Grid, dict[str, list[int]]]:
-    named = as_table(table.get("legend", {}), "legend")
-    legend = {letter: _names_from(names, f"legend.{letter}") for letter, names in named.items()}
-    starts = [row["start"] if isinstance(row["start"], list) else [row["start"]] for row in rows.values()]
+def _grid_from(table: Mapping[str, Any]) -> tuple[Grid, dict[str, list[int]]]:
+    starts = [row["start"] if isinstance(row["start"], list) else [row["start"]] for row in table["agents"].values()]
     letters = [start for listed in starts for start in listed if isinstance(start, str)]
-    text = as_text(table["map"], "map")
-    grid, where = read_map(text, legend, letters, torus=as_flag(table.get("torus", False), "torus"))
+    grid, where = read_map(table["map"], table.get("legend", {}), letters, torus=table.get("torus", False))
     places = dict(grid.places)
-    for name, value in as_table(table.get("places", {}), "places").items():
+    for name, value in table.get("places", {}).items():
         places[name] = places.get(name, frozenset()) | {*_cells_from(value, grid, f"places.{name}")}
     return replace(grid, places=places), where
 
@@ -145,20 +125,15 @@ def _cells_from(value: object, grid: Grid, key: str) -> tuple[int, ...]:
 
 def _machine_from(table: Document, folder: Path | None, files: Files) -> RewardMachine | Composition | Reading:
     if "file" in table:
-        check_keys(table, ("file",), "machine.")
-        path = beside(folder, as_text(table["file"], "machine.file"), "machine.file")
+        path = beside(folder, entries(table, {"file": as_text}, "machine.")["file"], "machine.file")
         with located("machine.file"):
             return load_machine(path)
     if "parts" in table:
-        check_keys(table, ("parts",), "machine.")
-        parts = {}
-        for agent, part in as_table(table["parts"], "machine.parts").items():
-            key = f"machine.parts.{agent}"
-            parts[agent] = machine_from(as_table(part, key), f"{key}.", files)
-        return Composition(parts)
+        readers = {"parts": table_of(partial(machine_from, files=files))}
+        return Composition(entries(table, readers, "machine.")["parts"])
     if {*LANGUAGES} & {*table}:
         return sentence_from(table, "machine.", ("edges",), files=files)
-    return machine_from(table, "machine.", files)
+    return machine_from(table, "machine", files)
 
 
 def _shared_out(reading: Reading, knows: Mapping[str, tuple[str, ...]], limits: Limits) -> RewardMachine | Composition:
@@ -174,40 +149,38 @@ def _shared_out(reading: Reading, knows: Mapping[str, tuple[str, ...]], limits: 
         return reading.machine(limits)
 
 
-def _gates_from(table: Document, agents: Mapping[str, Document]) -> dict[str, dict[str, Gate]]:
-    gates: dict[str, dict[str, Gate]] = {agent: {} for agent in agents}
-    for region, value in as_table(table.get("gates", {}), "gates").items():
-        for agent, gate in as_table(value, f"gates.{region}").items():
-            key = f"gates.{region}.{agent}"
-            require_known(agent, agents, "agent", partial(FormatError, where=key))
-            row: Document = gate if isinstance(gate, dict) else {"open": as_text(gate, key)}
-            check_keys(row, GATE_KEYS, f"{key}.")
-            opens, closes = (_names_from(row[word], f"{key}.{word}") if word in row else () for word in GATE_KEYS[:2])
-            starts_open = row.get("starts_open")
-            is_open = None if starts_open is None else as_flag(starts_open, f"{key}.starts_open")
-            gates[agent][region] = Gate(opens, closes, is_open)
-    return gates
-
-
 def _agents_from(
-    table: Document, rows: Mapping[str, Document], grid: Grid, letters: Mapping[str, list[int]], machine: Machine
+    table: Mapping[str, Any], grid: Grid, letters: Mapping[str, list[int]], machine: Machine
 ) -> dict[str, Agent]:
-    memory, gates, agents = as_texts(table.get("memory", []), "memory"), _gates_from(table, rows), dict[str, Agent]()
+    memory, gates, agents = table.get("memory", ()), table.get("gates", {}), dict[str, Agent]()
     for event in memory:
         require_known(event, machine.events, "event", partial(FormatError, where="memory"), " in the machine")
+    for region, barred in gates.items():
+        for name in barred:
+            where = f"gates.{region}.{name}"
+            require_known(name, table["agents"], "agent", partial(FormatError, where=where))
     parts = machine.parts if isinstance(machine, Composition) else {}
-    local_events = {name: part.events for name, part in parts.items()}
-    for name, row in rows.items():
-        key = f"agents.{name}"
-        remembered = as_texts(row["memory"], f"{key}.memory") if "memory" in row else memory
-        known = as_texts(row["knows"], f"{key}.knows") if "knows" in row else local_events.get(name, ())
-        texts = as_texts(row.get("options", []), f"{key}.options")
-        chances = as_table(row.get("sync", {}), f"{key}.sync")
-        start = _start_from(row["start"], grid, letters, f"{key}.start")
-        options = tuple(Option(*parse_option(text, grid.places, remembered)) for text in texts)
-        sync = {event: as_number(chance, f"{key}.sync.{event}") for event, chance in chances.items()}
-        agents[name] = Agent(start, known, gates[name], remembered, options, sync)
+    for name, row in table["agents"].items():
+        start = _start_from(row["start"], grid, letters, f"agents.{name}.start")
+        known = row["knows"] if "knows" in row else parts[name].events if name in parts else ()
+        closed = {region: barred[name] for region, barred in gates.items() if name in barred}
+        remembered = row.get("memory", memory)
+        options = tuple(Option(*parse_option(text, grid.places, remembered)) for text in row.get("options", ()))
+        agents[name] = Agent(start, known, closed, remembered, options, row.get("sync", {}))
     return agents
+
+
+def _gate_from(value: object, where: str) -> Gate:
+    """Read what opens a region to an agent, or also what closes it and how it starts."""
+    table = value if isinstance(value, dict) else {"open": as_text(value, where)}
+    row = entries(table, {"open": _names_from, "close": _names_from, "starts_open": as_flag}, f"{where}.")
+    return Gate(row.get("open", ()), row.get("close", ()), row.get("starts_open"))
+
+
+def _bodies_from(value: object, where: str) -> object:
+    if not isinstance(value, bool | str | list) or value == []:
+        raise FormatError(f"must be true, {SYMMETRIC!r} or a list of regions, got {value!r:.60}", where=where)
+    return as_texts(value, where) if isinstance(value, list) else value
 
 
 def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key: str) -> tuple[int, ...]:
@@ -219,7 +192,7 @@ def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key
     return _cells_from(value, grid, key)
 
 
-def _conditions_from(value: object, agents: Lexicon, places: Lexicon, key: str, is_edgy: bool) -> dict[str, Condition]:
+def _conditions_from(value: object, key: str, agents: Lexicon, places: Lexicon, is_edgy: bool) -> dict[str, Condition]:
     """Read a sentence, or for each agent half of one, "at mat", or a list of these, of which one has to hold."""
     conditions = {}
     if isinstance(value, dict):
@@ -239,6 +212,17 @@ def _conditions_from(value: object, agents: Lexicon, places: Lexicon, key: str, 
     if is_edgy and len(conditions) == 1:
         return {agent: condition.as_edge() for agent, condition in conditions.items()}
     return conditions
+
+
+AGENT_KEYS: Mapping[str, Read] = {
+    "start": as_any, "knows": as_texts, "memory": as_texts, "options": as_texts, "sync": table_of(as_number),
+}  # fmt: skip
+TASK_KEYS: Mapping[str, Read] = {
+    "name": as_text, "description": as_text, "slip": as_number, "team": as_any, "bodies": _bodies_from,
+    "torus": as_flag, "map": as_text, "legend": table_of(_names_from), "places": as_table,
+    "agents": table_of(lambda row, where: entries(as_table(row, where), AGENT_KEYS, f"{where}.")),
+    "gates": table_of(table_of(_gate_from)), "events": as_table, "memory": as_texts, "machine": as_table,
+}  # fmt: skip
 
 
 # Teams of like agents: what is said once of agent `{i}` holds for each of 1, 2, ... up to `team`.

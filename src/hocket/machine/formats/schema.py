@@ -27,7 +27,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from hocket.documents import Document, as_lists, as_number, as_table, as_text, as_texts, check_keys
+from hocket.documents import Document, as_lists, as_number, as_table, as_text, as_texts, check_keys, table_of
 from hocket.errors import FormatError, MachineError, located, shown
 from hocket.graphs import distances_from
 from hocket.machine.composition import Composition
@@ -46,6 +46,7 @@ CALL_KEYS = ("machine", *PARTS, "rename", "to")
 MACHINE_KEYS = (*TABLE_KEYS, *LANGUAGES, *PARTS)
 COUNTED_KEYS = ("to", "times", "otherwise")
 DESIGN_KEYS = (*TABLE_KEYS, "knows", "control", *LANGUAGES, *PARTS)
+_rows = table_of(as_table)
 
 MOST_CALLERS = 16  # files of which each calls the next
 
@@ -121,13 +122,13 @@ def sentence_from(table: Document, at: str = "", also: tuple[str, ...] = (), *, 
         return read_sentence(language, sentence, events, files.limits)
 
 
-def machine_from(table: Document, at: str = "", files: Files | None = None) -> RewardMachine:
-    """Build a machine from its table; `at` says where in a file the table stands."""
-    files = files or Files()
+def machine_from(value: object, where: str = "", files: Files | None = None) -> RewardMachine:
+    """Build a machine from its table; `where` says at which key of a file the table stands."""
+    table, at, files = as_table(value, where), where and f"{where}.", files or Files()
     is_row = any(isinstance(table[key], dict) for key in table.keys() - {*MACHINE_KEYS})
     check_keys(table, MACHINE_KEYS, at, f"a state and its events stand in {at}transitions; " if is_row else "")
     if "calls" in table or {*PARTS} & {*table}:
-        return _made_of_parts(dict(table), at, files)
+        return _made_of_parts(table, at, files)
     if {*LANGUAGES} & {*table}:
         with located(at, kind=MachineError):
             return sentence_from(table, at, files=files).machine(files.limits)
@@ -147,10 +148,7 @@ def machine_from(table: Document, at: str = "", files: Files | None = None) -> R
         }
     initial, rewards = _initial(table, lists.get("states", ()), at), None
     if "rewards" in table:
-        rewards = {
-            state: {event: as_number(reward, f"{at}rewards.{state}.{event}") for event, reward in row.items()}
-            for state, row in _rows(table["rewards"], f"{at}rewards").items()
-        }
+        rewards = table_of(table_of(as_number))(table["rewards"], f"{at}rewards")
     if not types <= {str}:
         ends = (end for row in moves.values() for target in row.values() for end in _ends(target))
         states = tuple(dict.fromkeys([*moves, *ends, *lists.get("states", ()), initial]))
@@ -177,7 +175,7 @@ def _made_of_parts(table: Document, at: str, files: Files) -> RewardMachine:
     for name, row in rows.items():
         if "to" in row:
             moves[name] = {**as_table(moves.get(name, {}), f"{at}transitions.{name}"), name: row["to"]}
-    outer = machine_from({"initial": next(iter(moves), ""), **table, "transitions": moves}, at)
+    outer = machine_from({"initial": next(iter(moves), ""), **table, "transitions": moves}, at.rstrip("."))
     with located(at, kind=MachineError):
         return unfold(outer, {name: calls.machine(name) for name in rows})
 
@@ -213,9 +211,8 @@ class _Calls:
         elif isinstance(value, str):
             machine = self.files.machine(value, f"{where}.machine")
         else:
-            machine = machine_from(as_table(value, f"{where}.machine"), f"{where}.machine.", self.files)
-        names = as_table(row.get("rename", {}), f"{where}.rename")
-        new = {event: as_text(name, f"{where}.rename.{event}") for event, name in names.items()}
+            machine = machine_from(value, f"{where}.machine", self.files)
+        new = table_of(as_text)(row.get("rename", {}), f"{where}.rename")
         return rename_events(machine, new) if new else machine
 
     def part(self, kind: str, value: object, at: str) -> RewardMachine:
@@ -237,11 +234,6 @@ class _Calls:
 
     def _labelled(self, name: str) -> Labelled:
         return Labelled(name, self.machine(name) if name in self.rows else name)
-
-
-def _rows(value: object, where: str) -> dict[str, Document]:
-    """Require a table of tables."""
-    return {name: as_table(row, f"{where}.{name}") for name, row in as_table(value, where).items()}
 
 
 def _target(state: str, value: object, where: str) -> str | Counted:
