@@ -128,10 +128,9 @@ def evaluate(
     """Play test episodes with trained policies; return an evaluation for each run or policy.
 
     `task` is a task, a built-in name or a path; `runs` are runs, policies, or a folder of runs. Policies are greedy, or
-    with `greedy=False` by softmax at their temperature. Mean and quartiles of
-    the steps are over all episodes; a failure counts as the step limit. A run of seed s plays the episodes of seed
-    `seed` + s: runs of different seeds are independent, as confidence limits over runs assume, and learners are
-    compared on the same episodes.
+    with `greedy=False` by softmax at their temperature. Mean and quartiles of the steps are over all episodes; a
+    failure counts as the step limit. A run of seed s plays the episodes of seed `seed` + s: runs of different seeds are
+    independent, as confidence limits over runs assume, and learners are compared on the same episodes.
 
     A mapping from agents to functions (from an observation to an action) or to models with `predict` is one team, which
     plays in `team_env(task)`, or in the environment that is given in place of a task. There trained policies play, too.

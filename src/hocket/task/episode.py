@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -241,8 +242,7 @@ class IndividualEpisode:
         starts = self.task.agents[self.agent].starts
         self.cell = starts[start_draw(self._key, 0, len(starts))]
         self._closed = self.task.closed_cells(self.agent)
-        states = zip(self.machine.states, self.task.end_states(self.agent).tolist(), strict=True)
-        self._final = frozenset(state for state, is_over in states if is_over)
+        self._final = frozenset(compress(self.machine.states, self.task.end_states(self.agent)))
 
     def random_action(self) -> str:
         """Choose evenly among all actions."""

@@ -50,10 +50,9 @@ def with_team_machine(task: Task) -> Task:
         return task
     options, events = options_of(task), tuple(task.machine.events)
     memory = {name: remembered or tuple(task.knows[name])[:1] for name, remembered in memory_of(task).items()}
-    agents = {
-        name: replace(agent, knows=events, memory=memory[name], options=options[name])
-        for name, agent in task.agents.items()
-    }
+    agents = dict(task.agents)
+    for name, agent in task.agents.items():
+        agents[name] = replace(agent, knows=events, memory=memory[name], options=options[name])
     return replace(task, agents=agents, machine=enumerate_states(task.machine))
 
 

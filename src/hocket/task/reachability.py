@@ -79,9 +79,8 @@ def _problems(
 def _ruin(task: Task, agent: str, ends: Bools) -> str:
     """Name events that happen again while the agent stays, after which its task cannot be completed."""
     machine = task.machines[agent]
-    reached, hopeful = (
-        {*compress(machine.states, flags)} for flags in (ends, can_reach(machine.graph, machine.is_final))
-    )
+    can_end = can_reach(machine.graph, machine.is_final)
+    reached, hopeful = ({*compress(machine.states, flags)} for flags in (ends, can_end))
     again = dict.fromkeys(
         event
         for (state, event), once in machine.transitions.items()

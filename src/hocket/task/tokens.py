@@ -77,12 +77,11 @@ def token_task(
     for agent, button in product(starts, buttons):
         events[f"{agent} opens {button}"] = {agent: Condition(button)}
         events[f"{agent} leaves {button}"] = {agent: Condition(button, inside=False)}
-    gates = {
-        f"door {button}": Gate(
-            tuple(f"{agent} opens {button}" for agent in starts), tuple(f"{agent} leaves {button}" for agent in starts)
-        )
-        for button in buttons
-    } | dict.fromkeys(itself, CLOSED)
+    gates = dict[str, Gate]()
+    for button in buttons:
+        opens, leaves = (tuple(f"{agent} {does} {button}" for agent in starts) for does in ("opens", "leaves"))
+        gates[f"door {button}"] = Gate(opens, leaves)
+    gates |= dict.fromkeys(itself, CLOSED)
     agents = {agent: Agent(start, parts[agent].events, gates) for agent, start in starts.items()}
     about = "Tokens in rooms whose doors are open while somebody stands on a button (TokenEnv of ACC-MARL)."
     return Task(name, grid, agents, events, Composition(parts), slip=0.0, description=about, bodies=SYMMETRIC)

@@ -1,5 +1,4 @@
-"""The verdict on a task or a machine: everything that is checked before training, as one value, one JSON document and
-one text."""
+"""The verdict on a task or a machine: all that is checked before training, as a value, a JSON document and a text."""
 
 from __future__ import annotations
 
