@@ -17,11 +17,7 @@ class CqrmSettings(ScheduledSettings):
 
     counterfactual: bool = setting(True, "update the q-values of all machine states in every step")
     most_memory: int = setting(
-        4_000_000_000,
-        "memory limit of the q-function of one seed and its workspace",
-        "bytes",
-        least=0,
-        most=10**15,
+        4_000_000_000, "memory limit of the q-function of one seed and its workspace", "bytes", least=0, most=10**15
     )
 
 

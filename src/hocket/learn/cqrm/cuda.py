@@ -30,13 +30,7 @@ from hocket.task.tables import Tables
 
 @inlined
 def train_team(
-    run: Index,
-    teams: CqrmTraining,
-    tables: JointTables,
-    runs: Runs,
-    workspaces: JointWorkspace,
-    begin: int,
-    steps: int,
+    run: Index, teams: CqrmTraining, tables: JointTables, runs: Runs, workspaces: JointWorkspace, begin: int, steps: int
 ) -> None:
     """Train a run's team, if there is one."""
     if run < len(teams.key):
@@ -58,12 +52,7 @@ def train_teams(
 
 @inlined
 def play_team(
-    thread: Index,
-    teams: CqrmTraining,
-    tables: JointTables,
-    runs: Runs,
-    workspaces: JointWorkspace,
-    tests: DeviceTests,
+    thread: Index, teams: CqrmTraining, tables: JointTables, runs: Runs, workspaces: JointWorkspace, tests: DeviceTests
 ) -> None:
     """Play a thread's test episode, if there is one."""
     index, episodes, played = tests.begin + thread, tests.episodes, tests.played

@@ -127,13 +127,7 @@ def count_actions(agents: tuple[int, ...]) -> Index:
 @inlined
 def values_from(value: Floats, first: Index) -> Numbers:
     """List what five joint actions are worth."""
-    return (
-        value[first],
-        value[first + u64(1)],
-        value[first + u64(2)],
-        value[first + u64(3)],
-        value[first + u64(4)],
-    )
+    return (value[first], value[first + u64(1)], value[first + u64(2)], value[first + u64(3)], value[first + u64(4)])
 
 
 @inlined
@@ -224,12 +218,7 @@ def go(place: Ints, combination: Index, workspace: JointWorkspace) -> None:
 
 @kernel
 def train_jointly(
-    training: CqrmTraining,
-    tables: JointTables,
-    rule: LearningRule,
-    workspace: JointWorkspace,
-    begin: int,
-    steps: int,
+    training: CqrmTraining, tables: JointTables, rule: LearningRule, workspace: JointWorkspace, begin: int, steps: int
 ) -> None:
     """Train from step `begin` on; the halves of a random number decide which of two agents slip."""
     q, place, key = training
@@ -275,12 +264,7 @@ def train_jointly(
 
 @kernel
 def play_jointly(
-    q: Floats,
-    tables: JointTables,
-    workspace: JointWorkspace,
-    play: PlayParameters,
-    number: int,
-    recording: Recording,
+    q: Floats, tables: JointTables, workspace: JointWorkspace, play: PlayParameters, number: int, recording: Recording
 ) -> int:
     """Play a test episode; return its steps, or -1 if the task was not done in time.
 

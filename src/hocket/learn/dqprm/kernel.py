@@ -263,13 +263,7 @@ STATES = np.arange(MANY, dtype=np.uint32)
 
 @inlined
 def train_group(
-    learn_by: Learn,
-    training: DqprmTraining,
-    workspace: LaneWorkspace,
-    first: int,
-    last: int,
-    begin: int,
-    steps: int,
+    learn_by: Learn, training: DqprmTraining, workspace: LaneWorkspace, first: int, last: int, begin: int, steps: int
 ) -> None:
     """Train the lanes of some whole teams, from `first` to before `last`, from step `begin` on."""
     lanes, tables, rule = training

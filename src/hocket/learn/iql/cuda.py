@@ -31,13 +31,7 @@ class DeviceIqlTraining(NamedTuple):
 
 @inlined
 def train_team(
-    run: Index,
-    trainings: DeviceIqlTraining,
-    teams: TeamState,
-    tables: TeamTables,
-    runs: Runs,
-    begin: int,
-    steps: int,
+    run: Index, trainings: DeviceIqlTraining, teams: TeamState, tables: TeamTables, runs: Runs, begin: int, steps: int
 ) -> None:
     """Train a run's team, if there is one, unless a step of it has not settled before."""
     if run < len(trainings.settled) and trainings.settled[run]:
