@@ -73,7 +73,7 @@ def show_limits() -> None:
     about = device.cuda.get_current_device()
     threads = about.MAX_THREADS_PER_MULTIPROCESSOR
     for signature, registers in train_lanes.get_regs_per_thread().items():
-        width, local = len(signature[1][-1]), train_lanes.get_local_mem_per_thread()[signature]
+        width, local = len(signature[0][1][-1]), train_lanes.get_local_mem_per_thread()[signature]
         fit = min(threads, about.MAX_REGISTERS_PER_MULTIPROCESSOR // max(1, registers) // 32 * 32)
         print(
             f"  kernel for {width} states: {registers} registers and {local} bytes of local memory a thread; "

@@ -111,7 +111,7 @@ def test_gates_and_machines_of_all_widths_are_among_what_was_compared():
     for task in (meeting(0.1), gatehouse(), long_way(4), long_way(6), long_way(8), long_way(9)):
         tables = compile_task(task)
         own = BLOCKS["dqprm"](tables, [DeviceJob(LEARNERS["dqprm"].settings(), 0)])
-        widths[int(tables.states.max()), own.q.shape[4]] = own.kernel is not None
+        widths[int(tables.states.max()), own.q.shape[4]] = own.is_fast
         if task.name == gatehouse().name:
             assert tables.dynamics.max() > 0
     widened = {(states, width): fast for (states, width), fast in widths.items() if states > 4}
@@ -135,14 +135,10 @@ def test_chunks_have_no_part_in_what_is_learnt(monkeypatch):
     here = hk.train(meeting(0.1), "dqprm", seeds=7, steps=130, threads=1, settings=BRIEF)
     monkeypatch.setattr(training, "LARGEST_CHUNK", 2 * 3)
     chunks = []
-    whole = training._DeviceTraining.__init__
-    monkeypatch.setattr(
-        training._DeviceTraining,
-        "__init__",
-        lambda self, chunk, *rest: (chunks.append(chunk), whole(self, chunk, *rest))[1],
-    )
+    whole = training._train_chunk
+    monkeypatch.setattr(training, "_train_chunk", lambda chunk, *rest: (chunks.append(chunk), whole(chunk, *rest))[1])
     assert_same(here, hk.train(meeting(0.1), "dqprm", seeds=7, steps=130, device="cuda", settings=BRIEF))
-    assert [len(chunk.jobs) for chunk in chunks] == [3, 3, 1]
+    assert [sum(len(part.places) for part in chunk) for chunk in chunks] == [3, 3, 1]
 
 
 def test_a_chunk_takes_no_more_memory_than_there_is(monkeypatch):

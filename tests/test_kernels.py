@@ -37,7 +37,7 @@ from hocket.learn.iql.block import IqlBlock
 from hocket.learn.kernels import primitives
 from hocket.learn.kernels.compiler import STAMP, cache_file, is_compiled, kernel
 from hocket.learn.kernels.team import PlayParameters, TeamState
-from hocket.learn.kernels.teams import EpisodeRange, Learnt, make_choices, play_teams
+from hocket.learn.kernels.teams import EpisodeRound, Learnt, make_choices, play_teams
 from hocket.learn.optimal import OptimalSettings
 from hocket.learn.optimal import reference as optimal_reference
 from hocket.learn.optimal.block import OptimalBlock
@@ -235,14 +235,11 @@ def rollout(
     tables = compile_task(task)
     record, teams = recording(steps, len(task.agents)), make_teams(tables, 1)
     choices = make_choices(1, len(task.agents))
-    play, taken, span = (
-        PlayParameters(f32(20), greedy, 0, steps),
-        np.zeros(1, np.int64),
-        EpisodeRange(np.array([seed], np.uint64), number, 1),
-    )
+    play, taken = PlayParameters(f32(20), greedy, 0, steps), np.zeros(1, np.int64)
     observed = teams.copies.memory if by_memory else teams.copies.state
     learnt, nowhere = Learnt(q[None], observed), np.zeros((len(task.agents), 0), np.int64)
-    play_teams(learnt, span, 0, team_tables(tables), teams, choices, play, record, nowhere, taken)
+    about = (team_tables(tables), teams, choices, play, record, nowhere)
+    play_teams(learnt, EpisodeRound(np.array([seed], np.uint64), number, 1, *about, 0, taken))
     return int(taken[0]), record, TeamState(*(part[0] for part in teams.copies[:-1]), teams.copies.room)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hocket.learn.kernels import team
 from hocket.learn.kernels.primitives import Edges, Floats, Ints, Unsigned
 from hocket.learn.kernels.team import PlayParameters, TeamRoom, TeamState, TeamTables
-from hocket.learn.kernels.teams import EpisodeRange, Learnt, Teams, make_choices, play_teams
+from hocket.learn.kernels.teams import EpisodeRound, Learnt, Teams, make_choices, play_teams
 from hocket.learn.learner import Arrays, Block, Player, PolicyInput
 from hocket.learn.testing import Recording, TestResults, recording
 from hocket.random import TRAINING, stream_key, threshold
@@ -117,12 +117,13 @@ class TeamPlayer(Player):
         results, size = self.make_results(count), max(1, min(count, AT_ONCE // agents))
         if self.copies != size:
             self.copies, self.teams, self.choices = size, make_teams(self.tables, size), make_choices(size, agents)
-        span = EpisodeRange(np.array(seeds, np.uint64), numbers.start, len(numbers))
+        which = (np.array(seeds, np.uint64), numbers.start, len(numbers))
         how = PlayParameters(self.beta, greedy, 0, self.max_episode_steps)
         watched = kept or (self.no_record, self.no_visits)
+        about = (*which, self.world, self.teams, self.choices, how, *watched)
         for first in range(0, count, size):
             part = slice(first, min(first + size, count))
-            self.launch(learnt, span, first, self.world, self.teams, self.choices, how, *watched, results.steps[part])
+            self.launch(learnt, EpisodeRound(*about, first, results.steps[part]))
             used, played = part.stop - first, self.teams.copies
             results.finish[part], results.event_time[part] = played.finish[:used], played.event_time[:used]
             results.returns[part] = played.earned[:used, : len(self.returns)]
@@ -130,7 +131,7 @@ class TeamPlayer(Player):
         return results
 
     @abstractmethod
-    def launch(self, learnt: Sequence[Floats], *episodes: Any) -> None:  # noqa: ANN401 (see `play_by`)
+    def launch(self, learnt: Sequence[Floats], episodes: EpisodeRound) -> None:
         """Let a kernel play episodes."""
 
 
@@ -140,10 +141,10 @@ class ValuePlayer(TeamPlayer):
     arrays = ("q",)
     policy_input = PolicyInput.MACHINE
 
-    def launch(self, learnt: Sequence[Floats], *episodes: Any) -> None:  # noqa: ANN401 (see `play_by`)
+    def launch(self, learnt: Sequence[Floats], episodes: EpisodeRound) -> None:
         copies = self.teams.copies
         observed = copies.memory if self.policy_input is PolicyInput.MEMORY else copies.state
-        play_teams(Learnt(learnt[0], observed), *episodes)
+        play_teams(Learnt(learnt[0], observed), episodes)
 
 
 class StackPlayer(ValuePlayer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from hocket.learn.cqrm.kernel import (
     play_jointly,
     train_jointly,
 )
-from hocket.learn.cuda.block import DeviceBlock, DeviceJob, DeviceTests, Runs, play_at, rule_of
+from hocket.learn.cuda.block import DeviceBlock, DeviceJob, DeviceTests, Runs, rule_of, test_at
 from hocket.learn.cuda.device import cuda, device_kernel, launch, placed, zeros
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.primitives import Index
@@ -28,39 +29,38 @@ from hocket.learn.testing import Recording
 from hocket.task.tables import Tables
 
 
+class CqrmRuns(NamedTuple):
+    """Teams of agents that learn as one, one for each run."""
+
+    teams: CqrmTraining  # with an axis more, for runs
+    tables: JointTables
+    runs: Runs
+    workspaces: JointWorkspace  # likewise, for threads
+
+
 @inlined
-def train_team(
-    run: Index, teams: CqrmTraining, tables: JointTables, runs: Runs, workspaces: JointWorkspace, begin: int, steps: int
-) -> None:
+def train_team(run: Index, about: CqrmRuns, begin: int, steps: int) -> None:
     """Train a run's team, if there is one."""
+    teams, tables, runs, workspaces = about
     if run < len(teams.key):
         train_jointly(row(teams, run), tables, rule_of(runs, run), row(workspaces, run), begin, steps)
 
 
 @device_kernel
-def train_teams(
-    teams: CqrmTraining,  # with an axis more, for runs
-    tables: JointTables,
-    runs: Runs,
-    workspaces: JointWorkspace,  # likewise, for threads
-    begin: int,
-    steps: int,
-) -> None:
+def train_teams(about: CqrmRuns, begin: int, steps: int) -> None:
     """Train teams of agents as one from step `begin` on."""
-    train_team(cuda.grid(1), teams, tables, runs, workspaces, begin, steps)
+    train_team(cuda.grid(1), about, begin, steps)
 
 
 @inlined
-def play_team(
-    thread: Index, teams: CqrmTraining, tables: JointTables, runs: Runs, workspaces: JointWorkspace, tests: DeviceTests
-) -> None:
+def play_team(thread: Index, about: CqrmRuns, tests: DeviceTests) -> None:
     """Play a thread's test episode, if there is one."""
-    index, episodes, played = tests.begin + thread, tests.episodes, tests.played
+    teams, tables, runs, workspaces = about
+    index, played = tests.begin + thread, tests.played
     if thread < len(workspaces.value) and index < len(played.steps):
-        run, workspace = index // episodes % len(runs.seed), row(workspaces, thread)
-        play = play_at(runs, run, index >= len(runs.seed) * episodes)
+        run, play, number = test_at(runs, index, tests)
+        workspace = row(workspaces, thread)
         record = Recording(played.finish[:0], tables.own_state[:0], tables.own_state[:0])  # of no steps
-        number = tests.number + index % episodes
         played.steps[index] = play_jointly(teams.q[run], tables, workspace, play, number, record)
         for agent in range(len(workspace.finish)):
             played.finish[index, agent] = workspace.finish[agent]
@@ -68,11 +68,9 @@ def play_team(
 
 
 @device_kernel
-def play_teams(
-    teams: CqrmTraining, tables: JointTables, runs: Runs, workspaces: JointWorkspace, tests: DeviceTests
-) -> None:
+def play_teams(about: CqrmRuns, tests: DeviceTests) -> None:
     """Play as many test episodes as there are workspaces."""
-    play_team(cuda.grid(1), teams, tables, runs, workspaces, tests)
+    play_team(cuda.grid(1), about, tests)
 
 
 class CqrmDeviceBlock(DeviceBlock):
@@ -86,12 +84,11 @@ class CqrmDeviceBlock(DeviceBlock):
         size = count * prod(shape)
         self.q = zeros((size + WIDTH,))[:size].reshape(count, *shape)
         host = joint_tables(tables)
-        self.world = placed(host)
-        agents = len(tables.start)
-        place, keys = (np.stack(part) for part in zip(*(begin_training(tables, job.seed) for job in jobs), strict=True))
-        self.teams = CqrmTraining(self.q, placed(place), placed(keys))
-        workspace = make_workspace(agents, max(1, len(tables.body)), len(host.dynamics), shape[2])
-        self.workspaces = JointWorkspace._make(placed(np.stack([array] * count)) for array in workspace)
+        begun = zip(*(begin_training(tables, job.seed) for job in jobs), strict=True)
+        teams = CqrmTraining(self.q, *(placed(np.stack(part)) for part in begun))
+        workspace = make_workspace(len(tables.start), max(1, len(tables.body)), len(host.dynamics), shape[2])
+        workspaces = JointWorkspace._make(placed(np.stack([array] * count)) for array in workspace)
+        self.about = CqrmRuns(teams, placed(host), self.runs, workspaces)
 
     @classmethod
     def size(cls, tables: Tables) -> int:
@@ -100,9 +97,8 @@ class CqrmDeviceBlock(DeviceBlock):
         return 4 * prod(shape) + 8 * (shape[1] + LANES) + per_state * shape[2] + 128
 
     def train(self, begin: int, steps: int) -> None:
-        about = (self.teams, self.world, self.runs, self.workspaces)
-        launch(train_teams, len(self.seeds), *about, begin, steps)
+        launch(train_teams, len(self.seeds), self.about, begin, steps)
 
     def _play(self, tests: DeviceTests) -> int:
-        launch(play_teams, len(self.seeds), self.teams, self.world, self.runs, self.workspaces, tests)
+        launch(play_teams, len(self.seeds), self.about, tests)
         return len(self.seeds)

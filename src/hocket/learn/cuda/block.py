@@ -70,18 +70,23 @@ def rule_of(runs: Runs, run: Index) -> LearningRule:
 
 
 @inlined
-def play_at(runs: Runs, run: Index, greedy: bool) -> PlayParameters:
-    """Say how tests of a run are played."""
-    rule = rule_of(runs, run)
-    return PlayParameters(rule.beta, greedy, runs.seed[run], rule.max_episode_steps)
+def test_at(runs: Runs, index: Index, tests: DeviceTests) -> tuple[Index, PlayParameters, int]:
+    """Say of a test episode whose run's it is, how it is played, and its number."""
+    run = index // tests.episodes % len(runs.seed)
+    rule, greedy = rule_of(runs, run), index >= len(runs.seed) * tests.episodes
+    play = PlayParameters(rule.beta, greedy, runs.seed[run], rule.max_episode_steps)
+    return run, play, tests.number + index % tests.episodes
 
 
-class DeviceLearnt(NamedTuple):
-    """What runs have learnt."""
+class DevicePlayers(NamedTuple):
+    """Teams that play test episodes by what runs have learnt."""
 
     q: Floats  # [R, N, S, A, V], or [R, N, S, A, M] by memory
     column: Ints  # [N, U] where the values in a machine state are; V or more: they are 0
     by_memory: bool
+    tables: TeamTables
+    runs: Runs
+    teams: TeamState  # with an axis more, for threads
 
 
 def team_bytes(tables: Tables) -> int:
@@ -100,21 +105,20 @@ def make_teams(tables: Tables, threads: int) -> TeamState:
 
 
 @inlined
-def play_episode(
-    run: Index, learnt: DeviceLearnt, tables: TeamTables, team: TeamState, play: PlayParameters, number: int
-) -> int:
+def play_episode(run: Index, players: DevicePlayers, team: TeamState, play: PlayParameters, number: int) -> int:
     """Play a test episode; return its steps, FAILED if the task was not done in time, or NEVER_SETTLED."""
+    q, tables = players.q[run], players.tables
     if begin_episode(play.seed, number, team, tables):
         return 0
     for time in range(play.most_steps):
         ready = np.int64(0)
         for agent in range(len(team.cell)):
             observed, key = team.memory[agent], team.key[agent]
-            if not learnt.by_memory:
-                observed = learnt.column[agent, team.state[agent]]
+            if not players.by_memory:
+                observed = players.column[agent, team.state[agent]]
             values = WORTHLESS
-            if observed < learnt.q.shape[4]:
-                values = values_at(learnt.q[run], agent, team.cell[agent], observed)
+            if observed < q.shape[3]:
+                values = values_at(q, agent, team.cell[agent], observed)
             action = choose(values, play.beta, play.greedy, first_number(key, time))
             ready += move_agent(agent, action, second_number(key, time), team, tables)
         ended = settle(ready, time + 1, team, tables)
@@ -124,17 +128,15 @@ def play_episode(
 
 
 @inlined
-def play_team(
-    thread: Index, learnt: DeviceLearnt, tables: TeamTables, runs: Runs, teams: TeamState, tests: DeviceTests
-) -> None:
+def play_team(thread: Index, players: DevicePlayers, tests: DeviceTests) -> None:
     """Play a thread's test episode, if there is one."""
-    index, episodes, played = tests.begin + thread, tests.episodes, tests.played
-    if thread < teams.cell.shape[1] and index < len(played.steps):
-        run, team = index // episodes % len(runs.seed), column(teams, thread)
+    index, played = tests.begin + thread, tests.played
+    if thread < players.teams.cell.shape[1] and index < len(played.steps):
+        team = column(players.teams, thread)
         for agent in range(len(team.cell)):
             team.room.following[agent] = -1
-        play = play_at(runs, run, index >= len(runs.seed) * episodes)
-        played.steps[index] = play_episode(run, learnt, tables, team, play, tests.number + index % episodes)
+        run, play, number = test_at(players.runs, index, tests)
+        played.steps[index] = play_episode(run, players, team, play, number)
         for agent in range(len(team.finish)):
             played.finish[index, agent] = team.finish[agent]
             played.returns[index, agent] = team.earned[agent]
@@ -143,9 +145,9 @@ def play_team(
 
 
 @device_kernel
-def play_teams(learnt: DeviceLearnt, tables: TeamTables, runs: Runs, teams: TeamState, tests: DeviceTests) -> None:
+def play_teams(players: DevicePlayers, tests: DeviceTests) -> None:
     """Play as many test episodes as there are teams."""
-    play_team(cuda.grid(1), learnt, tables, runs, teams, tests)
+    play_team(cuda.grid(1), players, tests)
 
 
 class DeviceJob(NamedTuple):
@@ -220,6 +222,6 @@ class TeamBlock(DeviceBlock):
         self.teams = make_teams(tables, self.players)
 
     def _play(self, tests: DeviceTests) -> int:
-        learnt = DeviceLearnt(self.q, self.column, self.by_memory)
-        launch(play_teams, self.players, learnt, self.world, self.runs, self.teams, tests)
+        players = DevicePlayers(self.q, self.column, self.by_memory, self.world, self.runs, self.teams)
+        launch(play_teams, self.players, players, tests)
         return self.players

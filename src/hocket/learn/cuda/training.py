@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 from hocket.errors import SettingsError, known_names
@@ -38,14 +37,12 @@ def find_block(learner: str) -> type[DeviceBlock]:
     return BLOCKS[learner]
 
 
-class Chunk(NamedTuple):
-    """Runs that train side by side: those from a place on, so many, of each of some batches."""
+class ChunkPart(NamedTuple):
+    """Runs of a batch in a chunk, which is a list of these: runs that train side by side."""
 
-    parts: Sequence[tuple[Batch, range]]
-
-    @property
-    def jobs(self) -> list[DeviceJob]:
-        return [DeviceJob(batch.settings, batch.seeds[index]) for batch, places in self.parts for index in places]
+    batch: Batch
+    places: range  # among those of the batch
+    first: int  # where they begin among those of the chunk
 
 
 class Trained(NamedTuple):
@@ -75,10 +72,10 @@ def train_batches(
     for chunk in _chunks(batches, tables, details):
         if stop is not None and stop():
             return
-        yield _DeviceTraining(chunk, tables, told, details).run(stop, policies)
+        yield _train_chunk(chunk, tables, told, stop, policies, details)
 
 
-def _chunks(batches: Sequence[Batch], tables: Tables, details: bool) -> Iterator[Chunk]:
+def _chunks(batches: Sequence[Batch], tables: Tables, details: bool) -> Iterator[list[ChunkPart]]:
     """Put runs that may train side by side into chunks that fit the device."""
     groups: dict[tuple[object, ...], list[Batch]] = {}
     for batch in batches:
@@ -86,19 +83,18 @@ def _chunks(batches: Sequence[Batch], tables: Tables, details: bool) -> Iterator
         groups.setdefault((batch.learner, batch.steps, *common), []).append(batch)
     for group in groups.values():
         most = _most_runs(group[0], tables, details)
-        parts: list[tuple[Batch, range]] = []
-        room = most
+        parts, room = list[ChunkPart](), most
         for batch in group:
             first = 0
             while first < len(batch.seeds):
                 taken = range(first, min(first + room, len(batch.seeds)))
-                parts.append((batch, taken))
+                parts.append(ChunkPart(batch, taken, most - room))
                 first, room = taken.stop, room - len(taken)
                 if room == 0:
-                    yield Chunk(parts)
+                    yield parts
                     parts, room = [], most
         if parts:
-            yield Chunk(parts)
+            yield parts
 
 
 def _most_runs(batch: Batch, tables: Tables, details: bool) -> int:
@@ -114,48 +110,37 @@ def _most_runs(batch: Batch, tables: Tables, details: bool) -> int:
     return max(1, min(sizes))
 
 
-class _DeviceTraining:
-    """A chunk at work."""
+def _train_chunk(
+    chunk: Sequence[ChunkPart],
+    tables: Tables,
+    told: Mapping[int, Report],
+    stop: StopSignal | None,
+    policies: int | None,
+    details: bool,
+) -> list[Trained]:
+    """Train and test the runs of a chunk, until they are done or `stop` says so."""
+    agents, (_, learner, settings, _, steps, *_) = len(tables.start), chunk[0].batch
+    jobs = [DeviceJob(batch.settings, batch.seeds[place]) for batch, places, _ in chunk for place in places]
+    block = find_block(learner)(tables, jobs)
+    events = len(tables.knowers) * (details and block.keeps_events)
+    tests = TestLog(settings, steps, len(jobs), agents * details, events, agents * tables.has_rewards)
 
-    def __init__(self, chunk: Chunk, tables: Tables, told: Mapping[int, Report], details: bool) -> None:
-        self.chunk, self.told, self.agents = chunk, told, len(tables.start)
-        self.first = chunk.parts[0][0]
-        self.block = find_block(self.first.learner)(tables, chunk.jobs)
-        kept = (
-            len(tables.start) * details,
-            len(tables.knowers) * (details and self.block.keeps_events),
-            len(tables.start) * tables.has_rewards,
-        )
-        self.tests = TestLog(self.first.settings, self.first.steps, len(self.block.seeds), *kept)
-        sizes = [len(places) for _, places in chunk.parts]
-        self.begins = [end - size for end, size in zip(accumulate(sizes), sizes, strict=True)]  # of parts in the chunk
+    def test() -> None:
+        tests.keep(block.play(tests.next_numbers))
 
-    def run(self, stop: StopSignal | None, policies: int | None) -> list[Trained]:
-        """Train and test, until it is done or `stop` says so."""
-        begin, (settings, steps) = time.perf_counter(), (self.first.settings, self.first.steps)
-        done = train_in_pieces(self.block.train, self._test, self._tell, settings, steps, Pace(), stop)
-        seconds = (time.perf_counter() - begin) / len(self.block.seeds)
-        parts = zip(self.chunk.parts, self.begins, strict=True)
-        return [
-            Trained(batch, done, self._runs(batch, places, first, done, seconds, policies))
-            for (batch, places), first in parts
-        ]
-
-    def _test(self) -> None:
-        self.tests.keep(self.block.play(self.tests.next_numbers))
-
-    def _tell(self, steps: int, is_tested: bool) -> None:
-        for (batch, places), first in zip(self.chunk.parts, self.begins, strict=True):
+    def tell(piece: int, is_tested: bool) -> None:
+        for batch, places, first in chunk:
             shown = range(first, first + min(len(places), SHOWN))
-            latest = self.tests.latest(shown, batch.settings.max_episode_steps) if is_tested else []
-            self.told[id(batch)](steps * len(places) * self.agents, latest)
+            latest = tests.latest(shown, batch.settings.max_episode_steps) if is_tested else []
+            told[id(batch)](piece * len(places) * agents, latest)
 
-    def _runs(
-        self, batch: Batch, places: range, first: int, done: int, seconds: float, policies: int | None
-    ) -> Iterator[Run]:
-        """Fetch runs of a batch one by one; `first` is where they begin in the chunk."""
+    def fetch(batch: Batch, places: range, first: int) -> Iterator[Run]:
         for index, place in enumerate(places, first):
             seed = batch.seeds[place]
-            arrays = self.block.arrays(index) if policies is None or seed < policies else {}
-            tests = self.tests.of(index, batch.settings.max_episode_steps)
-            yield batch.make_run(seed, arrays, tests, done, seconds)
+            arrays = block.arrays(index) if policies is None or seed < policies else {}
+            yield make_run(batch, seed, arrays, tests, index, done, seconds)
+
+    begin = time.perf_counter()
+    done = train_in_pieces(block.train, test, tell, settings, steps, Pace(), stop)
+    seconds = (time.perf_counter() - begin) / len(jobs)
+    return [Trained(part.batch, done, fetch(*part)) for part in chunk]

@@ -28,8 +28,10 @@ from hocket.learn.dqprm.kernel import (
     padded,
     train_team,
 )
+from hocket.learn.episodes import pick_fields
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.primitives import (
+    Bools,
     Floats,
     Index,
     Numbers,
@@ -55,20 +57,18 @@ END_BITS, END_MASK = np.uint32(16), np.uint32(0xFFFF)
 
 
 class LaneWorlds(NamedTuple):
-    """What lanes need of a task, flat: of P agents under some settings, or of one of them; see `LaneTables`."""
+    """What lanes need of a task: of P agents under some settings, or of one of them; see `LaneTables`."""
 
     arrive: Words  # [P, D * S * A * K] where a move ends: the cell, and the kind of the step above END_BITS
-    limit: Words  # [P, H * (J - 1) * U]
-    next_state: Words  # [P, H * J * U]
-    reward: Floats  # [P, H * J * U]
+    limit: Words  # [P, H, J - 1, U]
+    next_state: Words  # [P, H, J, U]
+    reward: Floats  # [P, H, J, U]
     dynamics: Words  # [P, U]
-    is_final: Words  # [P, U], and of all final states at once where they were left out
+    is_final: Bools  # [P, U], and of all final states at once where they were left out
     distinct: Index  # [P]
     first_start: Index  # [P]
     starts: Index  # [P]
     initial: Index  # [P]
-    cells: int
-    cases: int
     slip_limit: int
     width: tuple[int, ...]
 
@@ -110,7 +110,7 @@ def with_row(known: Numbers, action: Index, fresh: Numbers, is_here: bool) -> Nu
 def rows(q: Floats, lane: Index, cell: Index, world: LaneWorlds) -> Numbers:
     """Read a vector over machine states for each action in a cell."""
     states = u64(len(world.width))
-    first = (lane * u64(world.cells) + cell) * (ACTIONS * states)
+    first = (lane * u64(q.shape[1]) + cell) * (ACTIONS * states)
     return (
         load_row(q, first, world.width),
         load_row(q, first + states, world.width),
@@ -123,7 +123,7 @@ def rows(q: Floats, lane: Index, cell: Index, world: LaneWorlds) -> Numbers:
 @inlined
 def goals(known: Numbers, kind: Index, ready: Index, world: LaneWorlds, discount: np.float32) -> Numbers:
     """Compute what to learn in every machine state, of a move that ends in a cell of which this is known."""
-    best, cases, width = largest(known), u64(world.cases), world.width
+    best, cases, width = largest(known), u64(world.next_state.shape[1]), world.width
     states = u64(len(width))
     at, limit = kind * cases * states, kind * (cases - u64(1)) * states
     target, reward = load_row(world.next_state, at, width), load_row(world.reward, at, width)
@@ -137,7 +137,7 @@ def goals(known: Numbers, kind: Index, ready: Index, world: LaneWorlds, discount
 @inlined
 def train(lane: Index, lanes: DqprmLanes, world: LaneWorlds, rule: LearningRule, begin: int, steps: int) -> None:
     """Train a lane that waits for nobody, from step `begin` on, as `train_team` does."""
-    q, key, cells, states, width = lanes.q, lanes.key[lane], u64(world.cells), u64(len(world.width)), world.width
+    q, key, cells, states, width = lanes.q, lanes.key[lane], u64(lanes.q.shape[1]), u64(len(world.width)), world.width
     cell, state, clock = np.uint32(lanes.cell[lane]), np.uint32(lanes.state[lane]), np.int64(lanes.clock[lane])
     known = rows(q, lane, u64(cell), world)
     for time in range(begin, begin + steps):
@@ -167,7 +167,7 @@ def train(lane: Index, lanes: DqprmLanes, world: LaneWorlds, rule: LearningRule,
             fresh = where(load(STATES, ZERO, width) == state, fresh, old)
         store_row(q, ((lane * cells + u64(cell)) * ACTIONS + u64(action)) * states, fresh)
         clock += 1
-        if clock >= rule.max_episode_steps or world.is_final[u64(next_state)] != 0:
+        if clock >= rule.max_episode_steps or world.is_final[u64(next_state)]:
             start = start_cell(key, time + 1, world.first_start, world.starts, lanes.start_cell)
             next_cell, next_state, clock = np.uint32(start), np.uint32(world.initial), np.int64(0)
         if next_cell != end:
@@ -178,9 +178,19 @@ def train(lane: Index, lanes: DqprmLanes, world: LaneWorlds, rule: LearningRule,
     lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = cell, state, clock
 
 
+class DqprmRuns(NamedTuple):
+    """Lanes of runs; all that is needed to go on."""
+
+    lanes: DqprmLanes
+    tables: LaneWorlds | LaneTables
+    runs: Runs
+    fresh: Floats  # [teams, U] room for what lanes have learnt within a step, with `LaneTables`
+
+
 @inlined
-def train_lane(thread: Index, lanes: DqprmLanes, worlds: LaneWorlds, runs: Runs, begin: int, steps: int) -> None:
+def train_lane(thread: Index, about: DqprmRuns, begin: int, steps: int) -> None:
     """Train a thread's lane, if there is one; neighbouring threads have lanes of the same agent."""
+    lanes, worlds, runs, _ = about
     count, teams = u64(len(lanes.agent)), u64(len(runs.seed))
     if thread < count:
         run = thread % teams
@@ -189,32 +199,25 @@ def train_lane(thread: Index, lanes: DqprmLanes, worlds: LaneWorlds, runs: Runs,
 
 
 @device_kernel
-def train_lanes(lanes: DqprmLanes, worlds: LaneWorlds, runs: Runs, begin: int, steps: int) -> None:
+def train_lanes(about: DqprmRuns, begin: int, steps: int) -> None:
     """Train lanes whose machines have few states, each thread one."""
-    train_lane(u64(cuda.grid(1)), lanes, worlds, runs, begin, steps)
-
-
-class Fresh(NamedTuple):
-    """Room for what lanes have learnt within a step."""
-
-    q: Floats  # [teams, U]
+    train_lane(u64(cuda.grid(1)), about, begin, steps)
 
 
 @inlined
-def train_thread(
-    team: Index, lanes: DqprmLanes, tables: LaneTables, runs: Runs, fresh: Fresh, begin: int, steps: int
-) -> None:
+def train_thread(team: Index, about: DqprmRuns, begin: int, steps: int) -> None:
     """Train a thread's team, if there is one."""
+    lanes, tables, runs, fresh = about
     teams = u64(len(lanes.clock))
     if team < teams:
         rule = rule_of(runs, team * u64(len(runs.seed)) // teams)
-        train_team(team, DqprmTraining(lanes, tables, rule), fresh.q[team], begin, steps)
+        train_team(team, DqprmTraining(lanes, tables, rule), fresh[team], begin, steps)
 
 
 @device_kernel
-def train_teams(lanes: DqprmLanes, tables: LaneTables, runs: Runs, fresh: Fresh, begin: int, steps: int) -> None:
+def train_teams(about: DqprmRuns, begin: int, steps: int) -> None:
     """Train teams whose machines have any number of states, each thread one."""
-    train_thread(u64(cuda.grid(1)), lanes, tables, runs, fresh, begin, steps)
+    train_thread(u64(cuda.grid(1)), about, begin, steps)
 
 
 def is_small(tables: LaneTables) -> bool:
@@ -249,27 +252,12 @@ def without_final(tables: LaneTables) -> tuple[LaneTables, NDArray[np.int64]]:
 
 
 def lane_worlds(tables: LaneTables) -> LaneWorlds:
-    """Lay tables out in rows, the kind of a step beside the cell where it ends."""
-    rows, cells = tables.offset.shape
+    """Write the kind of a step beside the cell where it ends."""
+    rows = len(tables.offset)
     end = tables.next_cell[tables.world]  # [rows, D, S, A * K]
     arrival = (end + tables.offset[:, None, :, None].astype(np.int64)).reshape(rows, -1)
     kind, end = np.take_along_axis(tables.kind, arrival, axis=1), end.reshape(rows, -1)
-    return LaneWorlds(
-        end.astype(np.uint32) | (kind.astype(np.uint32) << END_BITS),
-        tables.limit.reshape(rows, -1),
-        tables.next_state.reshape(rows, -1),
-        tables.reward.reshape(rows, -1),
-        tables.dynamics,
-        tables.is_final.astype(np.uint32),
-        tables.distinct,
-        tables.first_start,
-        tables.starts,
-        tables.initial,
-        cells,
-        tables.next_state.shape[2],
-        tables.slip_limit,
-        tables.width,
-    )
+    return pick_fields(LaneWorlds, tables, arrive=end.astype(np.uint32) | (kind.astype(np.uint32) << END_BITS))
 
 
 class DqprmDeviceBlock(TeamBlock):
@@ -295,12 +283,12 @@ class DqprmDeviceBlock(TeamBlock):
         self.column, self.places = placed(column), column
         states = host.dynamics.shape[1]
         self.q = zeros((len(jobs), agents, cells, actions, states))
-        lanes = make_lanes(tables, host, np.zeros(0, np.float32), self.seeds, self.team_size, first[self.variant])
-        self.lanes = placed(lanes)._replace(q=self.q.reshape(-1, cells, actions, states))
-        is_fast = self.team_size == 1 and is_small(host)
-        self.kernel = train_lanes if is_fast and host.width else None
-        self.device_tables = placed(host if self.kernel is None else lane_worlds(host))
-        self.fresh = Fresh(zeros((len(lanes.clock) if self.kernel is None else 1, states)))
+        begun = make_lanes(tables, host, np.zeros(0, np.float32), self.seeds, self.team_size, first[self.variant])
+        lanes = placed(begun)._replace(q=self.q.reshape(-1, cells, actions, states))
+        self.is_fast = self.team_size == 1 and is_small(host) and bool(host.width)
+        self.threads = len(begun.agent if self.is_fast else begun.clock)
+        fresh = zeros((1 if self.is_fast else self.threads, states))
+        self.about = DqprmRuns(lanes, placed(lane_worlds(host) if self.is_fast else host), self.runs, fresh)
 
     @classmethod
     def size(cls, tables: Tables) -> int:
@@ -309,11 +297,7 @@ class DqprmDeviceBlock(TeamBlock):
         return agents * per_lane
 
     def train(self, begin: int, steps: int) -> None:
-        about = (self.lanes, self.device_tables, self.runs)
-        if self.kernel is not None:
-            launch(self.kernel, len(self.lanes.agent), *about, begin, steps)
-        else:
-            launch(train_teams, len(self.fresh.q), *about, self.fresh, begin, steps)
+        launch(train_lanes if self.is_fast else train_teams, self.threads, self.about, begin, steps)
 
     def arrays(self, index: int) -> Arrays:
         learnt = fetched(self.q[index])

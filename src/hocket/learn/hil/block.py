@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from hocket.errors import SettingsError
 from hocket.learn.episodes import TeamPlayer, require_settled, team_tables, training_teams
 from hocket.learn.hil import HilSettings, kernel, list_shapes
-from hocket.learn.kernels.teams import make_choices
+from hocket.learn.kernels.teams import EpisodeRound, make_choices
 from hocket.learn.learner import Arrays
 from hocket.task.tables import Tables
 
@@ -45,9 +44,9 @@ class HilPlayer(TeamPlayer):
     arrays = ("meta", "low")
     is_stacked = True
 
-    def launch(self, learnt: Sequence[NDArray[np.float32]], *episodes: Any) -> None:  # noqa: ANN401 (see `play_by`)
+    def launch(self, learnt: Sequence[NDArray[np.float32]], episodes: EpisodeRound) -> None:
         meta, low = learnt
-        kernel.play_hierarchically(make_options(self.tables, meta, low, self.copies), *episodes)
+        kernel.play_hierarchically(make_options(self.tables, meta, low, self.copies), episodes)
 
 
 def make_options(tables: Tables, meta: NDArray[np.float32], low: NDArray[np.float32], copies: int) -> kernel.Options:

@@ -35,10 +35,9 @@ from hocket.learn.kernels.team import (
     team_return,
     values_at,
 )
-from hocket.learn.kernels.teams import Choices, EpisodeRange, Learnt, Teams, choose_for_all, play_by
+from hocket.learn.kernels.teams import Choices, EpisodeRound, Learnt, choose_for_all, play_by
 from hocket.learn.kernels.vectors import row
 from hocket.learn.settings import LearningRule
-from hocket.learn.testing import Recording
 from hocket.random import CHANCE_BITS
 from hocket.task.grid import STAY
 
@@ -236,17 +235,6 @@ def choose_by_options(
 
 
 @kernel
-def play_hierarchically(
-    options: Options,
-    span: EpisodeRange,
-    place_in_span: int,
-    tables: TeamTables,
-    teams: Teams,
-    choices: Choices,
-    play: PlayParameters,
-    recording: Recording,
-    visits: Ints,
-    steps: Ints,
-) -> None:
-    """Play episodes by options, as `play_by` says."""
-    play_by(choose_by_options, options, span, place_in_span, tables, teams, choices, play, recording, visits, steps)
+def play_hierarchically(options: Options, episodes: EpisodeRound) -> None:
+    """Play episodes by options."""
+    play_by(choose_by_options, options, episodes)

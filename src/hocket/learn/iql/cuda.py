@@ -20,37 +20,31 @@ from hocket.learn.kernels.vectors import column
 from hocket.task.tables import Tables
 
 
-class DeviceIqlTraining(NamedTuple):
-    """Teams that learn; all that is needed to go on beside where they are. See `IqlTraining`."""
+class IqlRuns(NamedTuple):
+    """Teams that learn, one for each run; all that is needed to go on. See `IqlTraining`."""
 
     q: Floats  # [R, N, S, A, M]
     before: Ints  # [N, 3, R] room for each agent's cell, memory and action
     clock: Ints  # [1, R] steps of the current episode; -1: not begun
     settled: Bools  # [R] whether every step has settled
+    teams: TeamState  # with an axis more, for runs
+    tables: TeamTables
+    runs: Runs
 
 
 @inlined
-def train_team(
-    run: Index, trainings: DeviceIqlTraining, teams: TeamState, tables: TeamTables, runs: Runs, begin: int, steps: int
-) -> None:
+def train_team(run: Index, about: IqlRuns, begin: int, steps: int) -> None:
     """Train a run's team, if there is one, unless a step of it has not settled before."""
-    if run < len(trainings.settled) and trainings.settled[run]:
-        before, clock = trainings.before[:, :, run], trainings.clock[:, run]
-        training = IqlTraining(trainings.q[run], column(teams, run), before, clock)
-        trainings.settled[run] = train_independently(training, tables, rule_of(runs, run), begin, steps)
+    if run < len(about.settled) and about.settled[run]:
+        before, clock = about.before[:, :, run], about.clock[:, run]
+        training = IqlTraining(about.q[run], column(about.teams, run), before, clock)
+        about.settled[run] = train_independently(training, about.tables, rule_of(about.runs, run), begin, steps)
 
 
 @device_kernel
-def train_independent_teams(
-    trainings: DeviceIqlTraining,
-    teams: TeamState,  # one for each run
-    tables: TeamTables,
-    runs: Runs,
-    begin: int,
-    steps: int,
-) -> None:
+def train_independent_teams(about: IqlRuns, begin: int, steps: int) -> None:
     """Train teams of independent learners from step `begin` on."""
-    train_team(cuda.grid(1), trainings, teams, tables, runs, begin, steps)
+    train_team(cuda.grid(1), about, begin, steps)
 
 
 class IqlDeviceBlock(TeamBlock):
@@ -64,9 +58,10 @@ class IqlDeviceBlock(TeamBlock):
         self.q = zeros((count, *shape))
         keys = np.ascontiguousarray(training_keys(self.seeds, agents).T)
         nobody, teams = placed(np.full((agents, count), -1, np.int64)), make_teams(tables, count)
-        self.training = teams._replace(key=placed(keys), room=teams.room._replace(following=nobody))
-        clock, settled = np.full((1, count), -1, np.int64), np.ones(count, np.bool_)
-        self.trainings = DeviceIqlTraining(self.q, zeros((agents, 3, count), np.int64), placed(clock), placed(settled))
+        teams = teams._replace(key=placed(keys), room=teams.room._replace(following=nobody))
+        clock, settled = placed(np.full((1, count), -1, np.int64)), placed(np.ones(count, np.bool_))
+        before = zeros((agents, 3, count), np.int64)
+        self.about = IqlRuns(self.q, before, clock, settled, teams, self.world, self.runs)
 
     @classmethod
     def size(cls, tables: Tables) -> int:
@@ -74,6 +69,5 @@ class IqlDeviceBlock(TeamBlock):
         return 4 * prod(shape) + team_bytes(tables) + 24 * agents + 64
 
     def train(self, begin: int, steps: int) -> None:
-        about = (self.world, self.runs, begin, steps)
-        launch(train_independent_teams, len(self.seeds), self.trainings, self.training, *about)
-        require_settled(bool(fetched(self.trainings.settled).all()))
+        launch(train_independent_teams, len(self.seeds), self.about, begin, steps)
+        require_settled(bool(fetched(self.about.settled).all()))

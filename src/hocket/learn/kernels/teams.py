@@ -77,14 +77,6 @@ class Learnt(NamedTuple):
     observed: Ints  # [copies, N] one of V: the state of a machine, the memory, or an option; -1: nothing is chosen
 
 
-class EpisodeRange(NamedTuple):
-    """Which episodes are to be played: as many of each seed, one seed after the other."""
-
-    seeds: NDArray[np.uint64]
-    first: int  # number of an episode
-    each: int  # how many of a seed
-
-
 class Choices(NamedTuple):
     """Room for what is chosen in a step."""
 
@@ -101,6 +93,22 @@ def make_choices(copies: int, agents: int) -> Choices:
     going, policy = (np.arange(copies, dtype=np.uint64) for _ in range(2))
     action, outcome = np.zeros((2, copies * agents + LANES), np.uint32)
     return Choices(going, policy, np.zeros((5, LANES), np.float32), np.zeros(LANES, np.uint64), action, outcome)
+
+
+class EpisodeRound(NamedTuple):
+    """Episodes that are played at once, one by each copy: of each seed as many, one seed after the other."""
+
+    seeds: NDArray[np.uint64]
+    first: int  # number of each seed's first episode
+    each: int  # how many of a seed
+    tables: TeamTables
+    teams: Teams
+    choices: Choices
+    play: PlayParameters  # with any seed
+    recording: Recording  # of the first of all
+    visits: Ints  # [N, S] how often agents are in cells after a step, in all episodes; of no cells: nobody asked
+    begin: int  # place of the first copy's among the episodes of all seeds
+    steps: Ints  # [copies] out: steps, FAILED if the task was not done in time, or NEVER_SETTLED
 
 
 @inlined
@@ -136,26 +144,15 @@ def choose_for_all(
 
 
 @inlined
-def play_by(
-    choose_by: Choose,
-    learnt: Any,  # noqa: ANN401 (whatever `choose_by` takes)
-    span: EpisodeRange,
-    place_in_span: int,
-    tables: TeamTables,
-    teams: Teams,
-    choices: Choices,
-    play: PlayParameters,  # with any seed
-    recording: Recording,  # of the first in the span
-    visits: Ints,  # [N, S] how often agents are in cells after a step, in all episodes; of no cells: nobody asked
-    steps: Ints,  # [copies] out: steps, FAILED if the task was not done in time, or NEVER_SETTLED
-) -> None:
-    """Play episodes of a span, from a place on; of each copy one. A function chooses as `choose_for_all` does."""
+def play_by(choose_by: Choose, learnt: Any, episodes: EpisodeRound) -> None:  # noqa: ANN401 (what `choose_by` takes)
+    """Play episodes, in which a function chooses as `choose_for_all` does."""
+    _, _, _, tables, teams, choices, play, recording, visits, _, steps = episodes
     agents, going = u64(teams.copies.cell.shape[1]), ZERO
     for copy in range(u64(len(steps))):
-        position = u64(place_in_span) + copy
-        choices.policy[copy] = position // u64(span.each)
-        teams.seed[copy] = span.seeds[choices.policy[copy]]
-        teams.number[copy] = u64(span.first) + position % u64(span.each)
+        position = u64(episodes.begin) + copy
+        choices.policy[copy] = position // u64(episodes.each)
+        teams.seed[copy] = episodes.seeds[choices.policy[copy]]
+        teams.number[copy] = u64(episodes.first) + position % u64(episodes.each)
         if begin(copy, teams, tables):
             steps[copy] = 0
         else:
@@ -166,7 +163,7 @@ def play_by(
         left = ZERO
         for place in range(going):
             copy, ready = choices.going[place], np.int64(0)
-            team, is_first = row(teams.copies, copy), copy == ZERO and place_in_span == 0
+            team, is_first = row(teams.copies, copy), copy == ZERO and episodes.begin == 0
             for agent in range(agents):
                 action, outcome = choices.action[place * agents + agent], choices.outcome[place * agents + agent]
                 if is_first and time < len(recording.action):
@@ -189,20 +186,9 @@ def play_by(
 
 
 @kernel
-def play_teams(
-    learnt: Learnt,
-    span: EpisodeRange,
-    place_in_span: int,
-    tables: TeamTables,
-    teams: Teams,
-    choices: Choices,
-    play: PlayParameters,
-    recording: Recording,
-    visits: Ints,
-    steps: Ints,
-) -> None:
-    """Play episodes by q-functions, as `play_by` says."""
-    play_by(choose_for_all, learnt, span, place_in_span, tables, teams, choices, play, recording, visits, steps)
+def play_teams(learnt: Learnt, episodes: EpisodeRound) -> None:
+    """Play episodes by q-functions."""
+    play_by(choose_for_all, learnt, episodes)
 
 
 # Environments.
