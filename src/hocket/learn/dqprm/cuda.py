@@ -7,7 +7,7 @@ agents wait for each other, train by the plain loop of `train_team`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,9 +182,9 @@ class DqprmRuns(NamedTuple):
     """Lanes of runs; all that is needed to go on."""
 
     lanes: DqprmLanes
-    tables: LaneWorlds | LaneTables
+    tables: Any  # LaneWorlds where a thread has a lane, LaneTables where it has a team
     runs: Runs
-    fresh: Floats  # [teams, U] room for what lanes have learnt within a step, with `LaneTables`
+    fresh: Floats  # [teams, U] room for what lanes have learnt within a step, of a thread's team
 
 
 @inlined
