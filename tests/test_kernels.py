@@ -34,9 +34,9 @@ from hocket.learn.hil import HilSettings
 from hocket.learn.hil.block import HilBlock
 from hocket.learn.iql import IqlSettings
 from hocket.learn.iql.block import IqlBlock
-from hocket.learn.kernels import primitives
+from hocket.learn.kernels import actions, draws
 from hocket.learn.kernels.compiler import STAMP, cache_file, is_compiled, kernel
-from hocket.learn.kernels.team import PlayParameters, TeamState
+from hocket.learn.kernels.team import TeamState
 from hocket.learn.kernels.teams import EpisodeRound, Learnt, make_choices, play_teams
 from hocket.learn.optimal import OptimalSettings
 from hocket.learn.optimal import reference as optimal_reference
@@ -72,18 +72,18 @@ def _compiled():
 
 @njit
 def compiled_mix(value):
-    return primitives.mix(value)
+    return draws.mix(value)
 
 
 @njit
 def compiled_key(purpose, seed, agent, episode):
-    return primitives.stream_key(purpose, seed, agent, episode)
+    return draws.stream_key(purpose, seed, agent, episode)
 
 
 @njit
 def compiled_draws(key, step, limit):
-    one, other = primitives.first_number(key, step), primitives.second_number(key, step)
-    return one, other, primitives.slip_outcome(other, limit), primitives.sync_draw(other)
+    one, other = draws.first_number(key, step), draws.second_number(key, step)
+    return one, other, draws.slip_outcome(other, limit), draws.sync_draw(other)
 
 
 def some_numbers(count: int) -> list[int]:
@@ -122,27 +122,27 @@ def test_compiled_kernels_draw_the_same_numbers_and_the_same_chances():
 @njit
 def compiled_exponentials(values, results):
     for index in range(len(values)):
-        results[index] = primitives.exponential(values[index])
+        results[index] = actions.exponential(values[index])
 
 
 @njit
 def softmax_counts(q, beta, key, counts):
     for step in range(counts[-1]):
-        drawn = primitives.first_number(key, step)
-        counts[primitives.softmax_action((q[0], q[1], q[2], q[3], q[4]), beta, drawn)] += 1
+        drawn = draws.first_number(key, step)
+        counts[actions.softmax_action((q[0], q[1], q[2], q[3], q[4]), beta, drawn)] += 1
 
 
 @njit
 def greedy_counts(q, key, counts):
     for step in range(counts[-1]):
-        drawn = primitives.first_number(key, step)
-        counts[primitives.greedy_action((q[0], q[1], q[2], q[3], q[4]), drawn)] += 1
+        drawn = draws.first_number(key, step)
+        counts[actions.greedy_action((q[0], q[1], q[2], q[3], q[4]), drawn)] += 1
 
 
 @njit
 def chosen_by(q, beta, drawn):
-    soft = primitives.softmax_action((q[0], q[1], q[2], q[3], q[4]), beta, drawn)
-    return soft, primitives.greedy_action((q[0], q[1], q[2], q[3], q[4]), drawn)
+    soft = actions.softmax_action((q[0], q[1], q[2], q[3], q[4]), beta, drawn)
+    return soft, actions.greedy_action((q[0], q[1], q[2], q[3], q[4]), drawn)
 
 
 def test_the_exponential_function_is_right_to_single_precision():
@@ -235,7 +235,7 @@ def rollout(
     tables = compile_task(task)
     record, teams = recording(steps, len(task.agents)), make_teams(tables, 1)
     choices = make_choices(1, len(task.agents))
-    play, taken = PlayParameters(f32(20), greedy, 0, steps), np.zeros(1, np.int64)
+    play, taken = actions.PlayParameters(f32(20), greedy, 0, steps), np.zeros(1, np.int64)
     observed = teams.copies.memory if by_memory else teams.copies.state
     learnt, nowhere = Learnt(q[None], observed), np.zeros((len(task.agents), 0), np.int64)
     about = (team_tables(tables), teams, choices, play, record, nowhere)
@@ -559,7 +559,7 @@ def test_the_world_of_a_table_is_the_world_by_definition():
 PROBE = """
 import numpy as np
 from hocket.learn.kernels.compiler import kernel
-from hocket.learn.kernels.primitives import exponential
+from hocket.learn.kernels.actions import exponential
 
 @kernel
 def probe(x):
@@ -587,7 +587,7 @@ def test_kernels_are_compiled_anew_when_what_they_use_has_changed(tmp_path):
         return float(done.stdout)
 
     assert probe() < 1e-30
-    with (package / "learn" / "kernels" / "primitives.py").open("a", encoding="utf-8") as file:
+    with (package / "learn" / "kernels" / "actions.py").open("a", encoding="utf-8") as file:
         file.write(CHANGE)
     assert probe() == 1.0
 
@@ -606,11 +606,11 @@ def test_numba_has_what_kernels_need_and_no_public_name_gives():
 
 
 def test_python_may_call_what_only_kernels_call_and_gets_an_entry_of_its_own():
-    draws = np.array([0, 1, 2**40, 2**64 - 1], np.uint64)
-    assert [primitives.mix(draw) for draw in draws] == [compiled_mix(draw) for draw in draws]
+    numbers = np.array([0, 1, 2**40, 2**64 - 1], np.uint64)
+    assert [draws.mix(number) for number in numbers] == [compiled_mix(number) for number in numbers]
     assert not any(
         own.library.get_pointer_to_function(own.fndesc.llvm_cpython_wrapper_name)
-        for own in primitives.mix.overloads.values()
+        for own in draws.mix.overloads.values()
     )
 
 

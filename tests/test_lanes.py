@@ -20,7 +20,7 @@ from hocket.learn.hil import HilSettings
 from hocket.learn.hil.block import HilBlock
 from hocket.learn.iql import IqlSettings
 from hocket.learn.iql.block import IqlBlock
-from hocket.learn.kernels import primitives
+from hocket.learn.kernels import actions, draws
 from hocket.learn.kernels.vectors import converted, load, reinterpreted, store, take, where
 from hocket.learn.learner import Player
 from hocket.learn.testing import recording
@@ -239,9 +239,9 @@ def recast(values, whole, bits):
 
 @njit
 def mixed(values, results):
-    store(results, np.uint64(0), primitives.mix(load(values, np.uint64(0), 4)))
+    store(results, np.uint64(0), draws.mix(load(values, np.uint64(0), 4)))
     for place in range(4):
-        results[4 + place] = primitives.mix(values[place])
+        results[4 + place] = draws.mix(values[place])
 
 
 def test_vectors_are_shuffled_converted_and_hashed_as_numbers_are():
@@ -263,12 +263,12 @@ def test_vectors_are_shuffled_converted_and_hashed_as_numbers_are():
 def weigh(values, beta, results):
     best = values.max()
     for first in range(np.uint64(0), np.uint64(len(values)), np.uint64(16)):
-        store(results, first, primitives.exponential(beta * (load(values, first, 16) - best)))
+        store(results, first, actions.exponential(beta * (load(values, first, 16) - best)))
 
 
 @njit
 def weigh_one(value, best, beta):
-    return primitives.exponential(beta * (value - best))
+    return actions.exponential(beta * (value - best))
 
 
 def test_weights_of_many_have_the_bits_of_weights_of_one():

@@ -14,7 +14,7 @@ from hocket.errors import SettingsError
 from hocket.evaluation.elimination import Chain, Flags, Floats, Ints, Report
 from hocket.learn.episodes import team_state, team_tables
 from hocket.learn.kernels.compiler import inlined, kernel
-from hocket.learn.kernels.primitives import GOLDEN
+from hocket.learn.kernels.draws import GOLDEN
 from hocket.learn.kernels.team import DONE, TeamState, TeamTables, enter, reset_team, settle
 from hocket.task.grid import STEPS, outcome_chances
 from hocket.task.tables import Shorts, Tables, Words

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.kernels import team
-from hocket.learn.kernels.primitives import Edges, Floats, Ints, Unsigned
-from hocket.learn.kernels.team import PlayParameters, TeamRoom, TeamState, TeamTables
+from hocket.learn.kernels.actions import PlayParameters
+from hocket.learn.kernels.arrays import Edges, Floats, Ints, Unsigned
+from hocket.learn.kernels.team import TeamRoom, TeamState, TeamTables
 from hocket.learn.kernels.teams import EpisodeRound, Learnt, Teams, make_choices, play_teams
 from hocket.learn.learner import Arrays, Block, Player, PolicyInput
 from hocket.learn.testing import Recording, TestResults, recording

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hocket.errors import SettingsError, shown_count
 from hocket.learn.cqrm import CqrmSettings, kernel, list_shapes
 from hocket.learn.episodes import edges_of, pick_fields, unsigned
-from hocket.learn.kernels.team import PlayParameters
+from hocket.learn.kernels.actions import PlayParameters
 from hocket.learn.learner import Arrays, Player
 from hocket.learn.testing import Recording
 from hocket.random import MASK, TRAINING, stream_key, threshold

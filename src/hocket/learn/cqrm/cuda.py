@@ -22,8 +22,8 @@ from hocket.learn.cqrm.kernel import (
 )
 from hocket.learn.cuda.block import DeviceBlock, DeviceJob, DeviceTests, Runs, rule_of, test_at
 from hocket.learn.cuda.device import cuda, device_kernel, launch, placed, zeros
+from hocket.learn.kernels.arrays import Index
 from hocket.learn.kernels.compiler import inlined
-from hocket.learn.kernels.primitives import Index
 from hocket.learn.kernels.vectors import row
 from hocket.learn.testing import Recording
 from hocket.task.tables import Tables

@@ -7,34 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.learn.kernels.actions import NOTHING, SOFTLY, PlayParameters, exponential, largest, load_rows, rates_at
+from hocket.learn.kernels.arrays import Bools, Edges, Floats, Index, Ints, Numbers, Shorts, Unsigned, u64
 from hocket.learn.kernels.compiler import inlined, kernel
-from hocket.learn.kernels.primitives import (
-    ACTION_SHIFT,
-    ACTION_UNIT,
-    NOTHING,
-    SOFTLY,
-    UNIT,
-    Bools,
-    Edges,
-    Floats,
-    Index,
-    Ints,
-    Numbers,
-    Shorts,
-    Unsigned,
-    beta_at,
-    exponential,
-    first_number,
-    largest,
-    load_rows,
-    rate_at,
-    second_number,
-    slip_outcome,
-    start_cell,
-    stream_key,
-    u64,
-)
-from hocket.learn.kernels.team import PlayParameters, hold_apart
+from hocket.learn.kernels.draws import drawn_part, first_number, second_number, slip_outcome, start_cell, stream_key
+from hocket.learn.kernels.team import hold_apart
 from hocket.learn.kernels.vectors import counted, load, store
 from hocket.learn.settings import LearningRule
 from hocket.learn.testing import Recording
@@ -151,7 +128,7 @@ def joint_action(
         best = max(best, largest(values_from(value, first)))
     if greedy:
         for action in range(actions):
-            weight[action] = UNIT if value[action] == best else NOTHING
+            weight[action] = np.float32(value[action] == best)
     else:
         for first in range(u64(0), actions, u64(LANES)):
             store(weight, first, exponential(beta * (load(value, first, LANES) - best)))
@@ -159,7 +136,7 @@ def joint_action(
     for action in range(actions):
         total += weight[action]
         value[action] = total
-    mark = np.float32(np.int64(drawn >> ACTION_SHIFT)) * ACTION_UNIT * total
+    mark = drawn_part(drawn) * total
     chosen = u64(0)
     for action in range(actions - u64(1)):
         chosen += u64(counted(mark >= value[action]))
@@ -225,7 +202,7 @@ def train_jointly(
     agents = len(tables.agents)
     state, clock = u64(place[agents]), place[agents + 1]
     for time in range(begin, begin + steps):
-        alpha, beta = rate_at(rule, time), beta_at(rule, time)
+        alpha, beta = rates_at(rule, time)
         cells = joint_cell(place, tables)
         joint_action(q, tables.agents, cells, state, beta, SOFTLY, first_number(key[0], time), workspace)
         action = u64(0)

@@ -11,22 +11,21 @@ from numpy.typing import NDArray
 
 from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
 from hocket.learn.episodes import require_settled, team_state, team_tables
+from hocket.learn.kernels.actions import NOTHING, PlayParameters, choose, values_at
+from hocket.learn.kernels.arrays import Floats, Index, Ints
 from hocket.learn.kernels.compiler import inlined
-from hocket.learn.kernels.primitives import NOTHING, Floats, Index, Ints, first_number, second_number
+from hocket.learn.kernels.draws import first_number, second_number
 from hocket.learn.kernels.team import (
     DONE,
     FAILED,
     GOING,
     NEVER_SETTLED,
-    PlayParameters,
     TeamRoom,
     TeamState,
     TeamTables,
     begin_episode,
-    choose,
     move_agent,
     settle,
-    values_at,
 )
 from hocket.learn.kernels.vectors import column, row
 from hocket.learn.learner import Arrays

@@ -138,7 +138,7 @@ def _train_chunk(
         for index, place in enumerate(places, first):
             seed = batch.seeds[place]
             arrays = block.arrays(index) if policies is None or seed < policies else {}
-            yield make_run(batch, seed, arrays, tests, index, done, seconds)
+            yield batch.make_run(seed, arrays, tests.of(index, batch.settings.max_episode_steps), done, seconds)
 
     begin = time.perf_counter()
     done = train_in_pieces(block.train, test, tell, settings, steps, Pace(), stop)

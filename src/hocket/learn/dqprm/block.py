@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hocket.background import in_threads
 from hocket.learn.dqprm import VECTOR_LANES, DqprmSettings, kernel
 from hocket.learn.episodes import edges_of, training_keys, unsigned
-from hocket.learn.kernels.primitives import LANES
+from hocket.learn.kernels.arrays import LANES
 from hocket.learn.learner import Arrays, Block, machine_shapes
 from hocket.learn.reviews import TableTeam, WorldReviewedBlock, is_reviewed
 from hocket.learn.settings import SimulatedSettings

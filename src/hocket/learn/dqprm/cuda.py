@@ -29,24 +29,10 @@ from hocket.learn.dqprm.kernel import (
     train_team,
 )
 from hocket.learn.episodes import pick_fields
+from hocket.learn.kernels.actions import largest, rates_at, softmax_action
+from hocket.learn.kernels.arrays import Bools, Floats, Index, Numbers, Words, u64
 from hocket.learn.kernels.compiler import inlined
-from hocket.learn.kernels.primitives import (
-    Bools,
-    Floats,
-    Index,
-    Numbers,
-    Words,
-    beta_at,
-    first_number,
-    largest,
-    rate_at,
-    second_number,
-    slip_outcome,
-    softmax_action,
-    start_cell,
-    sync_draw,
-    u64,
-)
+from hocket.learn.kernels.draws import first_number, second_number, slip_outcome, start_cell, sync_draw
 from hocket.learn.kernels.vectors import load, load_row, pick, pick_each, row, store_row, where
 from hocket.learn.learner import Arrays, machine_shapes
 from hocket.learn.settings import LearningRule
@@ -141,7 +127,7 @@ def train(lane: Index, lanes: DqprmLanes, world: LaneWorlds, rule: LearningRule,
     cell, state, clock = np.uint32(lanes.cell[lane]), np.uint32(lanes.state[lane]), np.int64(lanes.clock[lane])
     known = rows(q, lane, u64(cell), world)
     for time in range(begin, begin + steps):
-        alpha, beta = rate_at(rule, time), beta_at(rule, time)
+        alpha, beta = rates_at(rule, time)
         action = softmax_action(values_in(known, state), beta, first_number(key, time))
         old = values_of(known, action)  # before others are read: registers are few
         drawn = second_number(key, time)

@@ -16,31 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.learn.kernels.actions import largest, load_rows, rates_at, softmax_action, values_at
+from hocket.learn.kernels.arrays import LANES, SIDE_BY_SIDE, Bools, Edges, Floats, Index, Numbers, Unsigned, Words, u64
 from hocket.learn.kernels.compiler import inlined, kernel
-from hocket.learn.kernels.primitives import (
-    CHANCE_MASK,
-    LANES,
-    SIDE_BY_SIDE,
-    Bools,
-    Edges,
-    Floats,
-    Index,
-    Numbers,
-    Unsigned,
-    Words,
-    beta_at,
-    first_number,
-    largest,
-    load_rows,
-    rate_at,
-    second_number,
-    slip_outcome,
-    softmax_action,
-    start_cell,
-    sync_draw,
-    u64,
-)
-from hocket.learn.kernels.team import values_at
+from hocket.learn.kernels.draws import CHANCE_MASK, first_number, second_number, slip_outcome, start_cell, sync_draw
 from hocket.learn.kernels.vectors import converted, load, store, take, where
 from hocket.learn.settings import LearningRule
 
@@ -175,7 +154,7 @@ def train_team(team: Index, training: DqprmTraining, fresh: Floats, begin: int, 
     lanes, tables, rule = training
     size = team_size(lanes)
     for time in range(begin, begin + steps):
-        alpha, beta = rate_at(rule, time), beta_at(rule, time)
+        alpha, beta = rates_at(rule, time)
         for lane in range(team * size, (team + u64(1)) * size):
             cell, state = u64(lanes.cell[lane]), u64(lanes.state[lane])
             if size == 1 or not tables.is_final[u64(lanes.agent[lane]), state]:
@@ -269,7 +248,7 @@ def train_group(
     lanes, tables, rule = training
     q, cell, state, size, end = lanes.q, lanes.cell, lanes.state, team_size(lanes), u64(last)
     for time in range(begin, begin + steps):
-        alpha, beta = rate_at(rule, time), beta_at(rule, time)
+        alpha, beta = rates_at(rule, time)
         for group in range(u64(first), end, GROUP):
             count = min(GROUP, end - group)
             for place in range(count):

@@ -7,34 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.learn.kernels.actions import NOTHING, SOFTLY, UNIT, PlayParameters, largest, values_at, weight_of
+from hocket.learn.kernels.arrays import Bools, Floats, Index, Ints, Shorts, u64
 from hocket.learn.kernels.compiler import inlined, kernel
-from hocket.learn.kernels.primitives import (
-    NOTHING,
-    SOFTLY,
-    UNIT,
-    Bools,
-    Floats,
-    Index,
-    Ints,
-    Shorts,
-    largest,
-    second_number,
-    sync_draw,
-    u64,
-    weight_of,
-)
-from hocket.learn.kernels.team import (
-    DONE,
-    ENDLESS,
-    PlayParameters,
-    TeamState,
-    TeamTables,
-    arrive,
-    reset_team,
-    settle,
-    team_return,
-    values_at,
-)
+from hocket.learn.kernels.draws import second_number, sync_draw
+from hocket.learn.kernels.team import DONE, ENDLESS, TeamState, TeamTables, arrive, reset_team, settle, team_return
 from hocket.learn.kernels.teams import Choices, EpisodeRound, Learnt, choose_for_all, play_by
 from hocket.learn.kernels.vectors import row
 from hocket.learn.settings import LearningRule

@@ -13,8 +13,8 @@ from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, place
 from hocket.learn.episodes import require_settled, training_keys
 from hocket.learn.iql import LEARNER
 from hocket.learn.iql.kernel import IqlTraining, train_independently
+from hocket.learn.kernels.arrays import Bools, Floats, Index, Ints
 from hocket.learn.kernels.compiler import inlined
-from hocket.learn.kernels.primitives import Bools, Floats, Index, Ints
 from hocket.learn.kernels.team import TeamState, TeamTables
 from hocket.learn.kernels.vectors import column
 from hocket.task.tables import Tables

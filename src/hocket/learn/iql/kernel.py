@@ -6,29 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hocket.learn.kernels.actions import largest, rates_at, softmax_action, values_at
+from hocket.learn.kernels.arrays import Floats, Ints, u64
 from hocket.learn.kernels.compiler import kernel
-from hocket.learn.kernels.primitives import (
-    Floats,
-    Ints,
-    beta_at,
-    first_number,
-    largest,
-    rate_at,
-    second_number,
-    softmax_action,
-    u64,
-)
-from hocket.learn.kernels.team import (
-    DONE,
-    ENDLESS,
-    TeamState,
-    TeamTables,
-    move_agent,
-    reset_team,
-    settle,
-    team_return,
-    values_at,
-)
+from hocket.learn.kernels.draws import first_number, second_number
+from hocket.learn.kernels.team import DONE, ENDLESS, TeamState, TeamTables, move_agent, reset_team, settle, team_return
 from hocket.learn.settings import LearningRule
 
 
@@ -49,7 +31,7 @@ def train_independently(training: IqlTraining, tables: TeamTables, rule: Learnin
         if clock[0] < 0:
             reset_team(time, team, tables)
             clock[0] = 0
-        alpha, beta = rate_at(rule, time), beta_at(rule, time)
+        alpha, beta = rates_at(rule, time)
         earned = team_return(team, False, tables)
         ready = np.int64(0)
         for agent in range(len(team.cell)):

@@ -7,23 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.learn.kernels.arrays import Bools, Edges, Index, Ints, Shorts, Whole, u64
 from hocket.learn.kernels.compiler import inlined
-from hocket.learn.kernels.primitives import (
-    Bools,
-    Edges,
-    Floats,
-    Index,
-    Ints,
-    Numbers,
-    Shorts,
-    Whole,
-    greedy_action,
-    slip_outcome,
-    softmax_action,
-    start_cell,
-    stream_key,
-    u64,
-)
+from hocket.learn.kernels.draws import slip_outcome, start_cell, stream_key
 from hocket.learn.testing import Recording
 from hocket.random import TEAM
 from hocket.task.bodies import NO_BODIES, NONE_GOES, ONE_IN_REGION
@@ -88,15 +74,6 @@ class TeamState(NamedTuple):
     event_time: Ints  # [E] when the event first happened, in steps; -1: never
     earned: NDArray[np.float64]  # [N] what the agent's machine has paid in the episode, where a task has rewards
     room: TeamRoom
-
-
-class PlayParameters(NamedTuple):
-    """How test episodes are played: by softmax or greedily, with which random numbers, and for how long at most."""
-
-    beta: np.float32  # inverse temperature
-    greedy: bool
-    seed: int
-    most_steps: int
 
 
 @inlined
@@ -312,25 +289,6 @@ def team_return(team: TeamState, done: bool, tables: TeamTables) -> float:
     for agent in range(len(team.earned)):
         paid += team.earned[agent]
     return paid
-
-
-@inlined
-def values_at(q: Floats, agent: Index, cell: Index, observed: Index) -> Numbers:
-    """Look up what an agent's five actions are worth."""
-    who, where, what = u64(agent), u64(cell), u64(observed)
-    return (
-        q[who, where, u64(0), what],
-        q[who, where, u64(1), what],
-        q[who, where, u64(2), what],
-        q[who, where, u64(3), what],
-        q[who, where, u64(4), what],
-    )
-
-
-@inlined
-def choose(values: Numbers, beta: np.float32, greedy: bool, drawn: Numbers) -> Numbers:
-    """Choose an action by what all five are worth."""
-    return greedy_action(values, drawn) if greedy else softmax_action(values, beta, drawn)
 
 
 @inlined

@@ -12,34 +12,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.learn.kernels.actions import PlayParameters, choose, load_rows
+from hocket.learn.kernels.arrays import LANES, SIDE_BY_SIDE, Bools, Floats, Index, Ints, Shorts, Words, u64
 from hocket.learn.kernels.compiler import inlined, kernel
-from hocket.learn.kernels.primitives import (
-    LANES,
-    SIDE_BY_SIDE,
-    Bools,
-    Floats,
-    Index,
-    Ints,
-    Shorts,
-    Words,
-    first_number,
-    load_rows,
-    second_number,
-    slip_outcome,
-    u64,
-)
+from hocket.learn.kernels.draws import first_number, second_number, slip_outcome
 from hocket.learn.kernels.team import (
     DONE,
     ENDLESS,
     FAILED,
     GOING,
     NEVER_SETTLED,
-    PlayParameters,
     TeamState,
     TeamTables,
     arrive,
     begin_episode,
-    choose,
     move_agent,
     record_step,
     settle,

@@ -3,7 +3,8 @@
 Compilers find such vectors by themselves only where they can prove that arrays do not overlap, and they rarely can. So
 numba is taught a type for them: `load` and `store` go between arrays and vectors; `+ - * >> << & ^ >= < ==` and `max`
 work number by number, also with a scalar of the same type; the functions below do the rest. Nothing is rounded another
-way than scalars are. Functions of `primitives` that use nothing but these operators take vectors as they take scalars.
+way than scalars are. Functions of `draws` and `actions` that use nothing but these operators take vectors as they take
+scalars.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.learn.kernels.arrays import Bools, Floats, Index, Ints, u64
 from hocket.learn.kernels.compiler import inlined, kernel
-from hocket.learn.kernels.primitives import Bools, Floats, Index, Ints, u64
 
 QUARTER_TURNS, STAY = u64(4), u64(4)
 PART = 1e-9  # of a value that it may be off by; single precision, in which values are kept, has less

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.learn.kernels.arrays import u64
 from hocket.learn.kernels.compiler import inlined, kernel
-from hocket.learn.kernels.primitives import u64
 from hocket.learn.kernels.team import hold_apart
 from hocket.task.bodies import NO_BODIES
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hocket.background import in_threads
 from hocket.learn.episodes import pick_fields
-from hocket.learn.kernels.primitives import Floats, Ints
+from hocket.learn.kernels.arrays import Floats, Ints
 from hocket.learn.learner import Arrays, Block, machine_shapes
 from hocket.learn.reviews import TableTeam, WorldReviewedBlock, believed_table, is_reviewed, next_review
 from hocket.learn.sweep import SweepSettings, kernel

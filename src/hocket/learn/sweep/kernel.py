@@ -14,20 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.learn.kernels.actions import greedy_action
+from hocket.learn.kernels.arrays import Bools, Floats, Index, Ints, u64
 from hocket.learn.kernels.compiler import inlined, kernel
-from hocket.learn.kernels.primitives import (
-    Bools,
-    Floats,
-    Index,
-    Ints,
-    first_number,
-    greedy_action,
-    second_number,
-    slip_outcome,
-    start_cell,
-    sync_draw,
-    u64,
-)
+from hocket.learn.kernels.draws import first_number, second_number, slip_outcome, start_cell, sync_draw
 
 ACTIONS, OUTCOMES = u64(5), u64(3)
 LEAST, MOST = -1e300, 1e300

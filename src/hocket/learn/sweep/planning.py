@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hocket.learn.episodes import pick_fields
-from hocket.learn.kernels.primitives import Floats, Ints
+from hocket.learn.kernels.arrays import Floats, Ints
 from hocket.learn.sweep import kernel
 from hocket.learn.sweep.kernel import MOST_SWEEPS, PRECISION, Doubles, MoveModel, SweepTables
 from hocket.learn.world import MoveTable, list_moves
