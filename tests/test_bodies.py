@@ -285,7 +285,7 @@ def test_the_optimal_team_makes_way_where_there_is_a_bay():
         task = corridor(5, bodies=bodies, bay=True, slip=0.1)
         space = find_space(compile_task(task))
         value, _ = solve_jointly(space, 1e-10, 1000)
-        planner = JointPlanner(task, 1000)
+        planner = JointPlanner(DefinedTeam(task), task.slip, 1000)
         assert value[space.starts].mean() == pytest.approx(planner.solve(), abs=1e-5)
     assert planner.solve() > 6
     space = find_space(compile_task(corridor(5, bay=False)))

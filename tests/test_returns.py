@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hocket as hk
+from algorithm import DefinedTeam
 from hocket.evaluation.exact import evaluate_exact
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.optimal_team.block import find_space, solve_jointly
@@ -135,7 +136,7 @@ def test_the_agents_returns_add_up_to_the_teams_along_every_trajectory_of_random
 @pytest.mark.parametrize("world", ["gallery", "ferry", "alone"])
 def test_the_largest_joint_return_is_that_of_value_iteration_in_plain_python(world):
     task = WORLDS[world]()
-    planner = JointPlanner(task, 1_000, discount=0.9)
+    planner = JointPlanner(DefinedTeam(task), task.slip, 1_000, discount=0.9)
     space = find_space(compile_task(task))
     value, _ = solve_jointly(space, 1e-12, 1_000, 0.9)
     assert value[space.starts].mean() == pytest.approx(planner.solve(), abs=1e-6)

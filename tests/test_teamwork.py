@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hocket as hk
+from algorithm import DefinedTeam
 from hocket.cli.main import run
 from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.dqprm.block import lane_limits
@@ -473,7 +474,7 @@ def tiny(slip: float) -> hk.Task:
 @pytest.mark.parametrize("slip", [0.0, 0.2])
 def test_joint_planning_is_that_of_plain_python(slip):
     task = tiny(slip)
-    planner = JointPlanner(task, 1_000)
+    planner = JointPlanner(DefinedTeam(task), slip, 1_000)
     expected = planner.solve()
     space = find_space(compile_task(task))
     value, _ = solve_jointly(space, 1e-12, 1_000)
