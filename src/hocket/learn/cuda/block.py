@@ -14,7 +14,7 @@ from hocket.learn.episodes import require_settled, team_state, team_tables
 from hocket.learn.kernels.actions import NOTHING, PlayParameters, choose, values_at
 from hocket.learn.kernels.arrays import Floats, Index, Ints
 from hocket.learn.kernels.compiler import inlined
-from hocket.learn.kernels.draws import first_number, second_number
+from hocket.learn.kernels.draws import first_number, second_number, slip_outcome
 from hocket.learn.kernels.team import (
     DONE,
     FAILED,
@@ -23,8 +23,8 @@ from hocket.learn.kernels.team import (
     TeamRoom,
     TeamState,
     TeamTables,
+    arrive,
     begin_episode,
-    move_agent,
     settle,
 )
 from hocket.learn.kernels.vectors import column, row
@@ -119,7 +119,8 @@ def play_episode(run: Index, players: DevicePlayers, team: TeamState, play: Play
             if observed < q.shape[3]:
                 values = values_at(q, agent, team.cell[agent], observed)
             action = choose(values, play.beta, play.greedy, first_number(key, time))
-            ready += move_agent(agent, action, second_number(key, time), team, tables)
+            outcome = slip_outcome(second_number(key, time), tables.slip_limit)
+            ready += arrive(agent, action, outcome, team, tables)
         ended = settle(ready, time + 1, team, tables)
         if ended != GOING:
             return time + 1 if ended == DONE else NEVER_SETTLED

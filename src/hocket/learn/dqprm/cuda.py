@@ -35,7 +35,6 @@ from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.draws import first_number, second_number, slip_outcome, start_cell, sync_draw
 from hocket.learn.kernels.vectors import load, load_row, pick, pick_each, row, store_row, where
 from hocket.learn.learner import Arrays, machine_shapes
-from hocket.learn.settings import LearningRule
 from hocket.task.tables import Tables
 
 MOVES = ACTIONS * OUTCOMES
@@ -120,9 +119,28 @@ def goals(known: Numbers, kind: Index, ready: Index, world: LaneWorlds, discount
     return reward + discount * pick_each(best, target), target
 
 
+class DqprmRuns(NamedTuple):
+    """Lanes of runs; all that is needed to go on."""
+
+    lanes: DqprmLanes
+    tables: Any  # LaneWorlds where a thread has a lane, LaneTables where it has a team
+    runs: Runs
+    fresh: Floats  # [teams, U] room for what lanes have learnt within a step, of a thread's team
+
+
 @inlined
-def train(lane: Index, lanes: DqprmLanes, world: LaneWorlds, rule: LearningRule, begin: int, steps: int) -> None:
-    """Train a lane that waits for nobody, from step `begin` on, as `train_team` does."""
+def train_lane(thread: Index, about: DqprmRuns, begin: int, steps: int) -> None:
+    """Train a thread's lane, if there is one, which waits for nobody, as `train_team` does.
+
+    Neighbouring threads have lanes of the same agent.
+    """
+    lanes, worlds, runs, _ = about
+    count, teams = u64(len(lanes.agent)), u64(len(runs.seed))
+    if thread >= count:
+        return
+    run = thread % teams
+    lane = run * (count // teams) + thread // teams
+    world, rule = row(worlds, lanes.agent[lane]), rule_of(runs, run)
     q, key, cells, states, width = lanes.q, lanes.key[lane], u64(lanes.q.shape[1]), u64(len(world.width)), world.width
     cell, state, clock = np.uint32(lanes.cell[lane]), np.uint32(lanes.state[lane]), np.int64(lanes.clock[lane])
     known = rows(q, lane, u64(cell), world)
@@ -162,26 +180,6 @@ def train(lane: Index, lanes: DqprmLanes, world: LaneWorlds, rule: LearningRule,
             known = with_row(there, action, fresh, end == cell)
         cell, state = next_cell, next_state
     lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = cell, state, clock
-
-
-class DqprmRuns(NamedTuple):
-    """Lanes of runs; all that is needed to go on."""
-
-    lanes: DqprmLanes
-    tables: Any  # LaneWorlds where a thread has a lane, LaneTables where it has a team
-    runs: Runs
-    fresh: Floats  # [teams, U] room for what lanes have learnt within a step, of a thread's team
-
-
-@inlined
-def train_lane(thread: Index, about: DqprmRuns, begin: int, steps: int) -> None:
-    """Train a thread's lane, if there is one; neighbouring threads have lanes of the same agent."""
-    lanes, worlds, runs, _ = about
-    count, teams = u64(len(lanes.agent)), u64(len(runs.seed))
-    if thread < count:
-        run = thread % teams
-        lane = run * (count // teams) + thread // teams
-        train(lane, lanes, row(worlds, lanes.agent[lane]), rule_of(runs, run), begin, steps)
 
 
 @device_kernel

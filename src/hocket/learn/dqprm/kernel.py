@@ -95,12 +95,6 @@ def make_workspace(states: int) -> LaneWorkspace:
     return LaneWorkspace(np.zeros((5, LANES), np.float32), *numbers, np.zeros(states, np.float32))
 
 
-@inlined
-def team_size(lanes: DqprmLanes) -> Index:
-    """Say how many lanes wait for each other; 1: nobody waits."""
-    return u64(len(lanes.agent)) // u64(len(lanes.clock))
-
-
 # One lane.
 
 
@@ -152,7 +146,7 @@ def pass_time(time: Index, team: Index, size: Index, training: DqprmTraining) ->
 def train_team(team: Index, training: DqprmTraining, fresh: Floats, begin: int, steps: int) -> None:
     """Train the lanes of a team, one after the other in every step, from step `begin` on."""
     lanes, tables, rule = training
-    size = team_size(lanes)
+    size = u64(len(lanes.agent)) // u64(len(lanes.clock))  # lanes that wait for each other; 1: nobody waits
     for time in range(begin, begin + steps):
         alpha, beta = rates_at(rule, time)
         for lane in range(team * size, (team + u64(1)) * size):
@@ -246,7 +240,8 @@ def train_group(
 ) -> None:
     """Train the lanes of some whole teams, from `first` to before `last`, from step `begin` on."""
     lanes, tables, rule = training
-    q, cell, state, size, end = lanes.q, lanes.cell, lanes.state, team_size(lanes), u64(last)
+    q, cell, state, end = lanes.q, lanes.cell, lanes.state, u64(last)
+    size = u64(len(lanes.agent)) // u64(len(lanes.clock))
     for time in range(begin, begin + steps):
         alpha, beta = rates_at(rule, time)
         for group in range(u64(first), end, GROUP):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.learn.kernels.actions import NOTHING, SOFTLY, UNIT, PlayParameters, largest, values_at, weight_of
+from hocket.learn.kernels.actions import NOTHING, SOFTLY, UNIT, PlayParameters, exponential, largest, values_at
 from hocket.learn.kernels.arrays import Bools, Floats, Index, Ints, Shorts, u64
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.draws import second_number, sync_draw
@@ -72,39 +72,29 @@ def is_available(options: Options, agent: int, option: int, memory: int) -> bool
 
 
 @inlined
-def choose_option(options: Options, agent: int, memory: int, beta: np.float32, greedy: bool, drawn: np.uint64) -> int:
-    """Choose among the available options by their values; -1 if there is none.
+def begin_option(options: Options, agent: int, team: TeamState, beta: np.float32, greedy: bool, time: int) -> None:
+    """Let an agent that has no option choose among those that are available, by their values; -1 if there is none.
 
     Of the number that decides the chances in a step, the upper half decides whether the agent slips. The lower half is
     for simulated teammates (`sync_draw`); in the team world they are real, so that it is free to choose the option.
     """
-    meta, weight, best, total = options.meta, options.weight, np.float32(-1e30), NOTHING
+    meta, weight, memory, best, total = options.meta, options.weight, team.memory[agent], np.float32(-1e30), NOTHING
     for option in range(meta.shape[2]):
         if is_available(options, agent, option, memory):
             best = max(best, meta[agent, memory, option])
     for option in range(meta.shape[2]):
-        weight[option] = NOTHING
+        weight[option], value = NOTHING, meta[agent, memory, option]
         if is_available(options, agent, option, memory):
-            weight[option] = weight_of(meta[agent, memory, option], best, beta, greedy)
+            weight[option] = np.float32(value == best) if greedy else exponential(beta * (value - best))
         total += weight[option]
-    mark = np.float32(sync_draw(drawn)) * CHANCE_UNIT * total
+    mark = np.float32(sync_draw(second_number(team.key[agent], time))) * CHANCE_UNIT * total
     chosen, sum_so_far = -1, NOTHING
     for option in range(meta.shape[2]):
         if weight[option] > NOTHING and (chosen < 0 or mark >= sum_so_far):
             chosen = option
         sum_so_far += weight[option]
-    return chosen
-
-
-@inlined
-def begin_option(options: Options, agent: int, team: TeamState, beta: np.float32, greedy: bool, time: int) -> None:
-    """Let an agent that has no option choose one."""
-    memory = team.memory[agent]
-    drawn = second_number(team.key[agent], time)
-    options.current[agent] = choose_option(options, agent, memory, beta, greedy, drawn)
-    options.chosen_in[agent] = memory
-    options.earned[agent] = 0.0
-    options.age[agent] = 0
+    options.current[agent], options.chosen_in[agent] = chosen, memory
+    options.earned[agent], options.age[agent] = 0.0, 0
 
 
 @inlined

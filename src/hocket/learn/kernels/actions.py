@@ -112,11 +112,3 @@ def greedy_action(values: Numbers, drawn: Numbers) -> Numbers:
 def choose(values: Numbers, beta: np.float32, greedy: bool, drawn: Numbers) -> Numbers:
     """Choose an action by what all five are worth."""
     return greedy_action(values, drawn) if greedy else softmax_action(values, beta, drawn)
-
-
-@inlined
-def weight_of(value: np.float32, best: np.float32, beta: np.float32, greedy: bool) -> Numbers:
-    """Weigh a choice by its value: exp(beta * value), or only the best where the choice is greedy."""
-    if greedy:
-        return UNIT if value == best else NOTHING
-    return exponential(beta * (value - best))

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from hocket.learn.kernels.arrays import Bools, Edges, Index, Ints, Shorts, Whole, u64
 from hocket.learn.kernels.compiler import inlined
-from hocket.learn.kernels.draws import slip_outcome, start_cell, stream_key
-from hocket.learn.testing import Recording
+from hocket.learn.kernels.draws import start_cell, stream_key
 from hocket.random import TEAM
 from hocket.task.bodies import NO_BODIES, NONE_GOES, ONE_IN_REGION
 
@@ -96,14 +95,8 @@ def reset_team(time: Index, team: TeamState, tables: TeamTables) -> bool:
 
 
 @inlined
-def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, tables: TeamTables) -> Index:
-    """Let an agent act, whichever way it slips, and propose events; return how many of them everyone proposes now."""
-    return arrive(agent, action, slip_outcome(drawn, tables.slip_limit), team, tables)
-
-
-@inlined
 def arrive(agent: Index, action: Index, outcome: Index, team: TeamState, tables: TeamTables) -> Index:
-    """Move an agent and let it propose events; return how many of them everyone proposes now."""
+    """Let an agent act, whichever way it slips, and propose events; return how many of them everyone proposes now."""
     index, cell = u64(agent), u64(team.cell[agent])
     dynamics = u64(tables.dynamics[index, u64(team.state[index])])
     end = tables.next_cell[u64(tables.world[index]), dynamics, cell, u64(action), u64(outcome)]
@@ -297,12 +290,3 @@ def begin_episode(seed: Index, number: Index, team: TeamState, tables: TeamTable
     for agent in range(len(team.key)):
         team.key[agent] = stream_key(TEAM, seed, agent, number)
     return reset_team(0, team, tables)
-
-
-@inlined
-def record_step(time: int, team: TeamState, recording: Recording) -> None:
-    """Note where everyone is after a step, if anybody asked."""
-    if time < len(recording.cell):
-        for agent in range(len(team.cell)):
-            recording.cell[time, agent] = team.cell[agent]
-            recording.state[time, agent] = team.state[agent]

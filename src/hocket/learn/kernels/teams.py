@@ -26,8 +26,6 @@ from hocket.learn.kernels.team import (
     TeamTables,
     arrive,
     begin_episode,
-    move_agent,
-    record_step,
     settle,
     team_return,
 )
@@ -156,8 +154,9 @@ def play_by(choose_by: Choose, learnt: Any, episodes: EpisodeRound) -> None:  # 
                     recording.action[time, agent] = action
                 ready += arrive(agent, action, outcome, team, tables)
             ended = settle(ready, time + 1, team, tables)
-            if is_first:
-                record_step(time, team, recording)
+            if is_first and time < len(recording.cell):
+                for agent in range(agents):
+                    recording.cell[time, agent], recording.state[time, agent] = team.cell[agent], team.state[agent]
             if visits.shape[1] > 0:
                 for agent in range(agents):
                     visits[agent, u64(team.cell[agent])] += 1
@@ -231,8 +230,8 @@ def step_teams(
         for agent in range(len(team.cell)):
             was_done = was_done and tables.is_final[u64(agent), u64(team.state[agent])]
             team.earned[agent] = 0.0
-            drawn = second_number(team.key[agent], time)
-            ready += move_agent(agent, actions[copy, agent], drawn, team, tables)
+            outcome = slip_outcome(second_number(team.key[agent], time), tables.slip_limit)
+            ready += arrive(agent, actions[copy, agent], outcome, team, tables)
         ended = settle(ready, time + 1, team, tables)
         earned.reward[copy] = team_return(team, ended == DONE and not was_done, tables)
         settled = settled and ended != ENDLESS

@@ -43,23 +43,18 @@ class _VectorModel(extending.models.PrimitiveModel):
         super().__init__(dmm, fe_type, ir.VectorType(one, fe_type.width))  # type: ignore[no-untyped-call]
 
 
-def _spread(builder: Code, value: Code, width: int) -> Code:
-    """Fill a vector with one number."""
-    kind = ir.VectorType(value.type, width)
-    first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), width), None))
-
-
 def _operands(context: Code, builder: Code, kinds: Code, values: Code) -> tuple[Vector, list[Code]]:
     """Turn a scalar beside a vector into a vector."""
     vector = next(kind for kind in kinds if isinstance(kind, Vector))
-    spread = [
-        value
-        if isinstance(kind, Vector)
-        else _spread(builder, context.cast(builder, value, kind, vector.scalar), vector.width)
-        for kind, value in zip(kinds, values, strict=True)
-    ]
-    return vector, spread
+
+    def spread(kind: Kind, value: Code) -> Code:
+        if isinstance(kind, Vector):
+            return value
+        number, nothing = context.cast(builder, value, kind, vector.scalar), ir.Constant(ir.IntType(32), 0)
+        first = builder.insert_element(ir.Constant(context.get_value_type(vector), ir.Undefined), number, nothing)
+        return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), vector.width), None))
+
+    return vector, [spread(kind, value) for kind, value in zip(kinds, values, strict=True)]
 
 
 def _fits(one: Kind, other: Kind) -> Vector | None:

@@ -57,15 +57,9 @@ class Values(NamedTuple):
 
 
 @inlined
-def count_cells(world: PlanningTables) -> Index:
-    """Count the cells."""
-    return u64(world.end.shape[1])
-
-
-@inlined
 def arrive(state: Index, arrival: Index, cell: Index, world: PlanningTables, values: Values) -> float:
     """Compute what an arrival in a cell is worth: what the machine pays, and what comes then."""
-    kind, cells, worth = u64(world.kind[arrival]), count_cells(world), 0.0
+    kind, cells, worth = u64(world.kind[arrival]), u64(world.end.shape[1]), 0.0
     for case in range(u64(world.chance.shape[2])):
         following = values.best[u64(world.next_state[state, kind, case]) * cells + cell]
         worth += world.chance[state, kind, case] * (world.reward[state, kind, case] + world.discount * following)
@@ -89,7 +83,7 @@ def act(action: Index, state: Index, cell: Index, world: PlanningTables, values:
 @inlined
 def queue_predecessors(state: Index, cell: Index, current: Index, world: PlanningTables, values: Values) -> None:
     """Let those pairs wait from which an action may lead to one: for the current pass, where it has yet to come."""
-    first = state * count_cells(world)
+    first = state * u64(world.end.shape[1])
     for entry in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
         place = values.place[first + u64(world.before[entry])]
         values.is_waiting[place] = True
@@ -102,7 +96,7 @@ def queue_predecessors(state: Index, cell: Index, current: Index, world: Plannin
 @inlined
 def append_before(state: Index, cell: Index, world: PlanningTables, values: Values) -> None:
     """Append those pairs to the order from which an action may lead to one, unless they are in it."""
-    first = state * count_cells(world)
+    first = state * u64(world.end.shape[1])
     for entry in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
         pair = first + u64(world.before[entry])
         if values.place[pair] < 0:
@@ -114,7 +108,7 @@ def append_before(state: Index, cell: Index, world: PlanningTables, values: Valu
 @kernel
 def put_in_order(world: PlanningTables, values: Values) -> None:
     """Find the pairs from which a reward can be earned, the nearest first; all of them wait."""
-    cells, arrivals, kinds = count_cells(world), u64(len(world.kind)), u64(world.chance.shape[1])
+    cells, arrivals, kinds = u64(world.end.shape[1]), u64(len(world.kind)), u64(world.chance.shape[1])
     for state in range(u64(len(world.dynamics))):
         for arrival in range(arrivals):
             cell = arrival % cells
@@ -142,7 +136,7 @@ def improve(world: PlanningTables, values: Values, tolerance: float) -> int:
     A value is replaced, and others wait because of it, if it is off by more than the tolerance, or than a small part of
     itself. So where nobody waits any more, no value differs from what its successors say by more than that.
     """
-    cells, arrivals, kinds, looks = count_cells(world), u64(len(world.kind)), u64(world.chance.shape[1]), 0
+    cells, arrivals, kinds, looks = u64(world.end.shape[1]), u64(len(world.kind)), u64(world.chance.shape[1]), 0
     place, values.ahead[0] = values.behind
     values.behind[0], values.behind[1] = len(values.order), -1
     while place <= values.ahead[0]:
@@ -174,6 +168,6 @@ def tabulate(world: PlanningTables, values: Values, q: Floats) -> None:
     for state in range(u64(len(world.dynamics))):
         if world.is_final[state]:
             continue
-        for cell in range(count_cells(world)):
+        for cell in range(u64(world.end.shape[1])):
             for action in range(u64(q.shape[1])):
                 q[cell, action, state] = act(action, state, cell, world, values)

@@ -181,30 +181,6 @@ def _count_steps(
     return True
 
 
-class JointPolicy:
-    """Looks up the joint action of a team by everyone's cell and machine state."""
-
-    def __init__(self, space: JointSpace, action: NDArray[np.float32]) -> None:
-        self.space, self.action = space, action
-        keys = self._key(space.tables.team_class.T)
-        self.team_state = np.argsort(keys, kind="stable")
-        self.keys = keys[self.team_state]
-
-    def _key(self, states: NDArray[np.integer]) -> Ints:
-        """Number combinations of the states of agents' machines."""
-        key: Ints = np.ravel_multi_index(tuple(states.T), tuple(self.space.tables.states.tolist()))
-        return key
-
-    def choose(self, cell: Ints, state: Ints, drawn: NDArray[np.floating]) -> NDArray[np.int8]:
-        """Choose everyone's action: [cases, N]; nothing is left to chance."""
-        joint = self.team_state[np.searchsorted(self.keys, self._key(state))]
-        for agent, (size, cells) in enumerate(zip(self.space.sizes[1:], self.space.cells, strict=True)):
-            joint = joint * size + np.searchsorted(cells, cell[:, agent])
-        number = np.nan_to_num(self.action[joint]).clip(0, len(ACTIONS) ** cell.shape[1] - 1).astype(np.int64)
-        actions = np.unravel_index(number, (len(ACTIONS),) * cell.shape[1])
-        return np.stack(actions, axis=1).astype(np.int8)
-
-
 class JointPlayer(Player):
     """Plays a joint policy, which is the same greedily and by softmax."""
 
@@ -213,6 +189,23 @@ class JointPlayer(Player):
         self.moves = TeamMoves.true(tables)
         self.finish, self.event_time = np.zeros(len(tables.start), np.int64), np.zeros(len(tables.knowers), np.int64)
         self.returns = np.zeros(len(tables.start) * tables.has_rewards)
+        keys = self._key(tables.team_class.T)
+        self.team_state = np.argsort(keys, kind="stable")
+        self.keys = keys[self.team_state]
+
+    def _key(self, states: NDArray[np.integer]) -> Ints:
+        """Number combinations of the states of agents' machines."""
+        key: Ints = np.ravel_multi_index(tuple(states.T), tuple(self.tables.states.tolist()))
+        return key
+
+    def choose(self, cell: Ints, state: Ints, drawn: NDArray[np.floating]) -> NDArray[np.int8]:
+        """Look up everyone's action by everyone's cell and machine state: [cases, N]; nothing is left to chance."""
+        joint = self.team_state[np.searchsorted(self.keys, self._key(state))]
+        for agent, (size, cells) in enumerate(zip(self.space.sizes[1:], self.space.cells, strict=True)):
+            joint = joint * size + np.searchsorted(cells, cell[:, agent])
+        number = np.nan_to_num(self.action[joint]).clip(0, len(ACTIONS) ** cell.shape[1] - 1).astype(np.int64)
+        actions = np.unravel_index(number, (len(ACTIONS),) * cell.shape[1])
+        return np.stack(actions, axis=1).astype(np.int8)
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         results = self._play(arrays, seed, range(number, number + 1), record)
@@ -224,7 +217,7 @@ class JointPlayer(Player):
 
     def _play(self, arrays: Arrays, seed: int, numbers: range, record: Recording) -> TestResults:
         """Play episodes side by side; of the first one, keep a record."""
-        tables, agents = self.tables, np.arange(len(self.finish))
+        tables, agents, self.action = self.tables, np.arange(len(self.finish)), arrays["action"]
         results = self.make_results(len(numbers))
         results.finish[:] = np.where(tables.is_final[agents, tables.initial], 0, -1)
         results.event_time[:] = -1
@@ -246,7 +239,7 @@ class JointPlayer(Player):
 
         played = play_team(
             tables,
-            JointPolicy(self.space, arrays["action"]).choose,
+            self.choose,
             self.moves,
             episodes=numbers,
             max_steps=self.most_steps,
