@@ -9,8 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.learn.kernels import team
-from hocket.learn.kernels.actions import PlayParameters
+from hocket.learn.kernels.actions import NEVER_SETTLED, PlayParameters
 from hocket.learn.kernels.arrays import Edges, Floats, Ints, Unsigned
 from hocket.learn.kernels.team import TeamRoom, TeamState, TeamTables
 from hocket.learn.kernels.teams import EpisodeRound, Learnt, Teams, make_choices, play_teams
@@ -128,7 +127,7 @@ class TeamPlayer(Player):
             used, played = part.stop - first, self.teams.copies
             results.finish[part], results.event_time[part] = played.finish[:used], played.event_time[:used]
             results.returns[part] = played.earned[:used, : len(self.returns)]
-        require_settled(results.steps.min(initial=0) > team.NEVER_SETTLED)
+        require_settled(results.steps.min(initial=0) > NEVER_SETTLED)
         return results
 
     @abstractmethod

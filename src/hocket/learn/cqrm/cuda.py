@@ -8,18 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hocket.learn.cqrm import LEARNER
+from hocket.learn.cqrm import LEARNER, kernel
 from hocket.learn.cqrm.block import begin_training, joint_tables
-from hocket.learn.cqrm.kernel import (
-    LANES,
-    WIDTH,
-    CqrmTraining,
-    JointTables,
-    JointWorkspace,
-    make_workspace,
-    play_jointly,
-    train_jointly,
-)
 from hocket.learn.cuda.block import DeviceBlock, DeviceJob, DeviceTests, Runs, rule_of, test_at
 from hocket.learn.cuda.device import cuda, device_kernel, launch, placed, zeros
 from hocket.learn.kernels.arrays import Index
@@ -32,10 +22,10 @@ from hocket.task.tables import Tables
 class CqrmRuns(NamedTuple):
     """Teams of agents that learn as one, one for each run."""
 
-    teams: CqrmTraining  # with an axis more, for runs
-    tables: JointTables
+    teams: kernel.CqrmTraining  # with an axis more, for runs
+    tables: kernel.JointTables
     runs: Runs
-    workspaces: JointWorkspace  # likewise, for threads
+    workspaces: kernel.JointWorkspace  # likewise, for threads
 
 
 @inlined
@@ -43,7 +33,7 @@ def train_team(run: Index, about: CqrmRuns, begin: int, steps: int) -> None:
     """Train a run's team, if there is one."""
     teams, tables, runs, workspaces = about
     if run < len(teams.key):
-        train_jointly(row(teams, run), tables, rule_of(runs, run), row(workspaces, run), begin, steps)
+        kernel.train_jointly(row(teams, run), tables, rule_of(runs, run), row(workspaces, run), begin, steps)
 
 
 @device_kernel
@@ -61,7 +51,7 @@ def play_team(thread: Index, about: CqrmRuns, tests: DeviceTests) -> None:
         run, play, number = test_at(runs, index, tests)
         workspace = row(workspaces, thread)
         record = Recording(played.finish[:0], tables.own_state[:0], tables.own_state[:0])  # of no steps
-        played.steps[index] = play_jointly(teams.q[run], tables, workspace, play, number, record)
+        played.steps[index] = kernel.play_jointly(teams.q[run], tables, workspace, play, number, record)
         for agent in range(len(workspace.finish)):
             played.finish[index, agent] = workspace.finish[agent]
             played.returns[index, agent] = workspace.earned[agent]
@@ -82,19 +72,19 @@ class CqrmDeviceBlock(DeviceBlock):
         super().__init__(tables, jobs)
         shape, count = LEARNER.shapes(tables)["q"], len(jobs)
         size = count * prod(shape)
-        self.q = zeros((size + WIDTH,))[:size].reshape(count, *shape)
+        self.q = zeros((size + kernel.WIDTH,))[:size].reshape(count, *shape)
         host = joint_tables(tables)
         begun = zip(*(begin_training(tables, job.seed) for job in jobs), strict=True)
-        teams = CqrmTraining(self.q, *(placed(np.stack(part)) for part in begun))
-        workspace = make_workspace(len(tables.start), max(1, len(tables.body)), len(host.dynamics), shape[2])
-        workspaces = JointWorkspace._make(placed(np.stack([array] * count)) for array in workspace)
+        teams = kernel.CqrmTraining(self.q, *(placed(np.stack(part)) for part in begun))
+        workspace = kernel.make_workspace(len(tables.start), max(1, len(tables.body)), len(host.dynamics), shape[2])
+        workspaces = kernel.JointWorkspace._make(placed(np.stack([array] * count)) for array in workspace)
         self.about = CqrmRuns(teams, placed(host), self.runs, workspaces)
 
     @classmethod
     def size(cls, tables: Tables) -> int:
         shape = LEARNER.shapes(tables)["q"]
-        per_state = 4 * (shape[2] + WIDTH) + 16 + 8 * len(tables.start)
-        return 4 * prod(shape) + 8 * (shape[1] + LANES) + per_state * shape[2] + 128
+        per_state = 4 * (shape[2] + kernel.WIDTH) + 16 + 8 * len(tables.start)
+        return 4 * prod(shape) + 8 * (shape[1] + kernel.LANES) + per_state * shape[2] + 128
 
     def train(self, begin: int, steps: int) -> None:
         launch(train_teams, len(self.seeds), self.about, begin, steps)

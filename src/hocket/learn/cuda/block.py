@@ -11,25 +11,14 @@ from numpy.typing import NDArray
 
 from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
 from hocket.learn.episodes import require_settled, team_state, team_tables
-from hocket.learn.kernels.actions import NOTHING, PlayParameters, choose, values_at
+from hocket.learn.kernels.actions import FAILED, NEVER_SETTLED, NOTHING, PlayParameters, choose, values_at
 from hocket.learn.kernels.arrays import Floats, Index, Ints
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.draws import first_number, second_number, slip_outcome
-from hocket.learn.kernels.team import (
-    DONE,
-    FAILED,
-    GOING,
-    NEVER_SETTLED,
-    TeamRoom,
-    TeamState,
-    TeamTables,
-    arrive,
-    begin_episode,
-    settle,
-)
+from hocket.learn.kernels.team import DONE, GOING, TeamRoom, TeamState, TeamTables, arrive, begin_team, settle
 from hocket.learn.kernels.vectors import column, row
 from hocket.learn.learner import Arrays
-from hocket.learn.settings import LearningRule, Settings
+from hocket.learn.settings import LearningRule
 from hocket.learn.testing import TestResults
 from hocket.task.tables import Tables
 
@@ -45,11 +34,6 @@ class Runs(NamedTuple):
     rules: LearningRule  # [V] of different settings
     variant: Row  # [R] uint32, which of them a run has
     seed: Row  # [R] int64
-
-
-def make_rules(variants: Sequence[Settings]) -> LearningRule:
-    """Gather the rules of some settings."""
-    return LearningRule._make(map(np.array, zip(*(settings.rule for settings in variants), strict=True)))
 
 
 class DeviceTests(NamedTuple):
@@ -107,7 +91,7 @@ def make_teams(tables: Tables, threads: int) -> TeamState:
 def play_episode(run: Index, players: DevicePlayers, team: TeamState, play: PlayParameters, number: int) -> int:
     """Play a test episode; return its steps, FAILED if the task was not done in time, or NEVER_SETTLED."""
     q, tables = players.q[run], players.tables
-    if begin_episode(play.seed, number, team, tables):
+    if begin_team(play.seed, number, team, tables):
         return 0
     for time in range(play.most_steps):
         ready = np.int64(0)
@@ -170,7 +154,8 @@ class DeviceBlock(ABC):
         place = {settings: number for number, settings in enumerate(self.variants)}
         self.variant = np.array([place[job.settings] for job in jobs], np.uint32)
         self.seeds = np.array([job.seed for job in jobs], np.int64)
-        self.runs = placed(Runs(make_rules(self.variants), self.variant, self.seeds))
+        rules = LearningRule._make(map(np.array, zip(*(settings.rule for settings in self.variants), strict=True)))
+        self.runs = placed(Runs(rules, self.variant, self.seeds))
 
     @classmethod
     @abstractmethod

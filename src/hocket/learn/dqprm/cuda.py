@@ -15,19 +15,8 @@ from numpy.typing import NDArray
 from hocket.errors import SettingsError
 from hocket.learn.cuda.block import DeviceBlock, DeviceJob, Runs, TeamBlock, rule_of
 from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
+from hocket.learn.dqprm import kernel
 from hocket.learn.dqprm.block import lane_tables, make_lanes, simulated_outcomes
-from hocket.learn.dqprm.kernel import (
-    ACTIONS,
-    MANY,
-    OUTCOMES,
-    STATES,
-    ZERO,
-    DqprmLanes,
-    DqprmTraining,
-    LaneTables,
-    padded,
-    train_team,
-)
 from hocket.learn.episodes import pick_fields
 from hocket.learn.kernels.actions import largest, rates_at, softmax_action
 from hocket.learn.kernels.arrays import Bools, Floats, Index, Numbers, Words, u64
@@ -37,7 +26,7 @@ from hocket.learn.kernels.vectors import load, load_row, pick, pick_each, row, s
 from hocket.learn.learner import Arrays, machine_shapes
 from hocket.task.tables import Tables
 
-MOVES = ACTIONS * OUTCOMES
+MOVES = kernel.ACTIONS * kernel.OUTCOMES
 END_BITS, END_MASK = np.uint32(16), np.uint32(0xFFFF)
 
 
@@ -95,7 +84,7 @@ def with_row(known: Numbers, action: Index, fresh: Numbers, is_here: bool) -> Nu
 def rows(q: Floats, lane: Index, cell: Index, world: LaneWorlds) -> Numbers:
     """Read a vector over machine states for each action in a cell."""
     states = u64(len(world.width))
-    first = (lane * u64(q.shape[1]) + cell) * (ACTIONS * states)
+    first = (lane * u64(q.shape[1]) + cell) * (kernel.ACTIONS * states)
     return (
         load_row(q, first, world.width),
         load_row(q, first + states, world.width),
@@ -122,7 +111,7 @@ def goals(known: Numbers, kind: Index, ready: Index, world: LaneWorlds, discount
 class DqprmRuns(NamedTuple):
     """Lanes of runs; all that is needed to go on."""
 
-    lanes: DqprmLanes
+    lanes: kernel.DqprmLanes
     tables: Any  # LaneWorlds where a thread has a lane, LaneTables where it has a team
     runs: Runs
     fresh: Floats  # [teams, U] room for what lanes have learnt within a step, of a thread's team
@@ -160,7 +149,7 @@ def train_lane(thread: Index, about: DqprmRuns, begin: int, steps: int) -> None:
             arrived = world.arrive[(other * cells + u64(cell)) * MOVES + move]
             own_end = np.uint32(arrived & END_MASK)
             if own_end != end:
-                mine = load(world.dynamics, ZERO, width) == np.uint32(other)
+                mine = load(world.dynamics, kernel.ZERO, width) == np.uint32(other)
                 elsewhere = rows(q, lane, u64(own_end), world)
                 own_goal, own_target = goals(elsewhere, u64(arrived >> END_BITS), ready, world, rule.discount)
                 goal = where(mine, own_goal, goal)
@@ -168,8 +157,8 @@ def train_lane(thread: Index, about: DqprmRuns, begin: int, steps: int) -> None:
                     next_cell, next_state = own_end, pick(own_target, state)
         fresh = old + alpha * (goal - old)
         if not rule.counterfactual:
-            fresh = where(load(STATES, ZERO, width) == state, fresh, old)
-        store_row(q, ((lane * cells + u64(cell)) * ACTIONS + u64(action)) * states, fresh)
+            fresh = where(load(kernel.STATES, kernel.ZERO, width) == state, fresh, old)
+        store_row(q, ((lane * cells + u64(cell)) * kernel.ACTIONS + u64(action)) * states, fresh)
         clock += 1
         if clock >= rule.max_episode_steps or world.is_final[u64(next_state)]:
             start = start_cell(key, time + 1, world.first_start, world.starts, lanes.start_cell)
@@ -195,7 +184,7 @@ def train_thread(team: Index, about: DqprmRuns, begin: int, steps: int) -> None:
     teams = u64(len(lanes.clock))
     if team < teams:
         rule = rule_of(runs, team * u64(len(runs.seed)) // teams)
-        train_team(team, DqprmTraining(lanes, tables, rule), fresh[team], begin, steps)
+        kernel.train_team(team, kernel.DqprmTraining(lanes, tables, rule), fresh[team], begin, steps)
 
 
 @device_kernel
@@ -204,21 +193,16 @@ def train_teams(about: DqprmRuns, begin: int, steps: int) -> None:
     train_thread(u64(cuda.grid(1)), about, begin, steps)
 
 
-def is_small(tables: LaneTables) -> bool:
-    """Say whether a cell and its kind fit into one word."""
-    return bool(max(tables.offset.shape[1], tables.limit.shape[1]) <= END_MASK)
-
-
-def without_final(tables: LaneTables) -> tuple[LaneTables, NDArray[np.int64]]:
+def without_final(tables: kernel.LaneTables) -> tuple[kernel.LaneTables, NDArray[np.int64]]:
     """Leave out final states, in which nothing is learnt, where lanes become narrower by it.
 
     Also say where each state is now: [P, U]. Final ones are past the end, where all values are 0.
     """
     rows, states = tables.is_final.shape
     order = np.argsort(tables.is_final, axis=1, kind="stable")  # those that are not final come first
-    width = padded(int((~tables.is_final).sum(axis=1).max()))
+    width = kernel.padded(int((~tables.is_final).sum(axis=1).max()))
     every = np.arange(rows)
-    if width > MANY or width >= states or tables.is_final[every, tables.initial].any():
+    if width > kernel.MANY or width >= states or tables.is_final[every, tables.initial].any():
         return tables, np.tile(np.arange(states), (rows, 1))
     column = np.where(tables.is_final, width, np.argsort(order, axis=1))
     kept = order[:, None, None, :width]
@@ -235,7 +219,7 @@ def without_final(tables: LaneTables) -> tuple[LaneTables, NDArray[np.int64]]:
     return narrow, column
 
 
-def lane_worlds(tables: LaneTables) -> LaneWorlds:
+def lane_worlds(tables: kernel.LaneTables) -> LaneWorlds:
     """Write the kind of a step beside the cell where it ends."""
     rows = len(tables.offset)
     end = tables.next_cell[tables.world]  # [rows, D, S, A * K]
@@ -259,17 +243,18 @@ class DqprmDeviceBlock(TeamBlock):
         made = {kind: simulated_outcomes(tables, settings) for kind, settings in zip(kinds, self.variants, strict=True)}
         host = lane_tables(tables, [table for each in made.values() for table in each])
         first = np.array([list(made).index(kind) * agents for kind in kinds])  # rows of the settings
-        self.team_size = agents if self.variants[0].wait_for_team else 1
         column = np.tile(np.arange(self.states), (agents, 1))
-        if self.team_size == 1 and is_small(host):
+        team_size = agents if self.variants[0].wait_for_team else 1
+        is_small = team_size == 1 and max(host.offset.shape[1], host.limit.shape[1]) <= END_MASK  # both fit into a word
+        if is_small:
             host, columns = without_final(host)
             column = columns[:agents, : self.states]
         self.column, self.places = placed(column), column
         states = host.dynamics.shape[1]
         self.q = zeros((len(jobs), agents, cells, actions, states))
-        begun = make_lanes(tables, host, np.zeros(0, np.float32), self.seeds, self.team_size, first[self.variant])
+        begun = make_lanes(tables, host, np.zeros(0, np.float32), self.seeds, team_size, first[self.variant])
         lanes = placed(begun)._replace(q=self.q.reshape(-1, cells, actions, states))
-        self.is_fast = self.team_size == 1 and is_small(host) and bool(host.width)
+        self.is_fast = bool(is_small and host.width)
         self.threads = len(begun.agent if self.is_fast else begun.clock)
         fresh = zeros((1 if self.is_fast else self.threads, states))
         self.about = DqprmRuns(lanes, placed(lane_worlds(host) if self.is_fast else host), self.runs, fresh)
@@ -277,7 +262,7 @@ class DqprmDeviceBlock(TeamBlock):
     @classmethod
     def size(cls, tables: Tables) -> int:
         agents, cells, actions, states = machine_shapes(tables)["q"]
-        per_lane = 4 * cells * actions * padded(states) + 64
+        per_lane = 4 * cells * actions * kernel.padded(states) + 64
         return agents * per_lane
 
     def train(self, begin: int, steps: int) -> None:

@@ -161,21 +161,12 @@ def train_team(team: Index, training: DqprmTraining, fresh: Floats, begin: int, 
 
 
 @kernel
-def train_one_team(team: int, training: DqprmTraining, workspace: LaneWorkspace, begin: int, steps: int) -> None:
+def train_one_team(team: int, training: DqprmTraining, room: LaneWorkspace, begin: int, steps: int) -> None:
     """Train the lanes of a team, which are few, as `train_group` does."""
-    train_team(u64(team), training, workspace.fresh, begin, steps)
+    train_team(u64(team), training, room.fresh, begin, steps)
 
 
 # Many lanes.
-
-
-@inlined
-def move_together(workspace: LaneWorkspace, keys: Numbers, time: int, beta: np.float32, slip_limit: int) -> None:
-    """Choose an action for every lane from the values in `workspace`, and draw its outcome."""
-    values = load_rows(workspace.weight, ZERO, u64(LANES), SIDE_BY_SIDE)
-    action, drawn = softmax_action(values, beta, first_number(keys, time)), second_number(keys, time)
-    store(workspace.move, ZERO, action * np.uint32(3) + slip_outcome(drawn, slip_limit))
-    store(workspace.ready, ZERO, converted(drawn & CHANCE_MASK, np.uint32))
 
 
 @inlined
@@ -236,7 +227,7 @@ STATES = np.arange(MANY, dtype=np.uint32)
 
 @inlined
 def train_group(
-    learn_by: Learn, training: DqprmTraining, workspace: LaneWorkspace, first: int, last: int, begin: int, steps: int
+    learn_by: Learn, training: DqprmTraining, room: LaneWorkspace, first: int, last: int, begin: int, steps: int
 ) -> None:
     """Train the lanes of some whole teams, from `first` to before `last`, from step `begin` on."""
     lanes, tables, rule = training
@@ -250,28 +241,27 @@ def train_group(
                 lane = group + place
                 where_at, here_state = u64(cell[lane]), u64(state[lane])  # read once: stores may be to anywhere
                 for action in range(ACTIONS):
-                    workspace.weight[action, place] = q[lane, where_at, action, here_state]
-            move_together(workspace, load(lanes.key, group, LANES), time, beta, tables.slip_limit)
+                    room.weight[action, place] = q[lane, where_at, action, here_state]
+            keys, values = load(lanes.key, group, LANES), load_rows(room.weight, ZERO, GROUP, SIDE_BY_SIDE)
+            action, drawn = softmax_action(values, beta, first_number(keys, time)), second_number(keys, time)
+            store(room.move, ZERO, action * np.uint32(3) + slip_outcome(drawn, tables.slip_limit))
+            store(room.ready, ZERO, converted(drawn & CHANCE_MASK, np.uint32))
             for place in range(count):
                 lane = group + place
                 if size == 1 or not tables.is_final[u64(lanes.agent[lane]), u64(state[lane])]:
-                    move, ready = workspace.move[place], workspace.ready[place]
-                    learn_by(lane, move, ready, alpha, training, workspace.fresh)
+                    move, ready = room.move[place], room.ready[place]
+                    learn_by(lane, move, ready, alpha, training, room.fresh)
         for team in range(u64(first) // size, end // size):
             pass_time(time, team, size, training)
 
 
 @kernel
-def train_narrow(
-    training: DqprmTraining, workspace: LaneWorkspace, first: int, last: int, begin: int, steps: int
-) -> None:
+def train_narrow(training: DqprmTraining, room: LaneWorkspace, first: int, last: int, begin: int, steps: int) -> None:
     """Train lanes whose machines have few states."""
-    train_group(learn_at_once, training, workspace, first, last, begin, steps)
+    train_group(learn_at_once, training, room, first, last, begin, steps)
 
 
 @kernel
-def train_wide(
-    training: DqprmTraining, workspace: LaneWorkspace, first: int, last: int, begin: int, steps: int
-) -> None:
+def train_wide(training: DqprmTraining, room: LaneWorkspace, first: int, last: int, begin: int, steps: int) -> None:
     """Train lanes whose machines have any number of states."""
-    train_group(learn, training, workspace, first, last, begin, steps)
+    train_group(learn, training, room, first, last, begin, steps)

@@ -25,6 +25,9 @@ C1, C2, C3, C4, C5, C6 = (np.float32(math.log(2) ** n / math.factorial(n)) for n
 NOTHING, HALF, UNIT = np.float32(0), np.float32(0.5), np.float32(1)
 
 
+FAILED, NEVER_SETTLED = -1, -2  # in place of the steps of an episode
+
+
 class PlayParameters(NamedTuple):
     """How test episodes are played: by softmax or greedily, with which random numbers, and for how long at most."""
 

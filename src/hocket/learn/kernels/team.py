@@ -15,7 +15,6 @@ from hocket.task.bodies import NO_BODIES, NONE_GOES, ONE_IN_REGION
 
 ENDLESS, GOING, DONE = -1, 0, 1  # how a step ends: it never settles, the task is not done yet, or it is
 FEW = 4  # agents
-FAILED, NEVER_SETTLED = -1, -2  # in place of the steps of an episode
 SPENT = -(1 << 40)  # the tally of an edge event that has happened in this step: no number of proposals makes up for it
 
 
@@ -285,7 +284,7 @@ def team_return(team: TeamState, done: bool, tables: TeamTables) -> float:
 
 
 @inlined
-def begin_episode(seed: Index, number: Index, team: TeamState, tables: TeamTables) -> bool:
+def begin_team(seed: Index, number: Index, team: TeamState, tables: TeamTables) -> bool:
     """Give everyone the random numbers of a test episode, and a start; say whether the task is done already."""
     for agent in range(len(team.key)):
         team.key[agent] = stream_key(TEAM, seed, agent, number)

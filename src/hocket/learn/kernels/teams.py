@@ -12,20 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.learn.kernels.actions import PlayParameters, choose, load_rows
+from hocket.learn.kernels.actions import FAILED, NEVER_SETTLED, PlayParameters, choose, load_rows
 from hocket.learn.kernels.arrays import LANES, SIDE_BY_SIDE, Bools, Floats, Index, Ints, Shorts, Words, u64
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.draws import first_number, second_number, slip_outcome
 from hocket.learn.kernels.team import (
     DONE,
     ENDLESS,
-    FAILED,
     GOING,
-    NEVER_SETTLED,
     TeamState,
     TeamTables,
     arrive,
-    begin_episode,
+    begin_team,
     settle,
     team_return,
 )
@@ -48,7 +46,7 @@ class Teams(NamedTuple):
 @inlined
 def begin(copy: Index, teams: Teams, tables: TeamTables) -> bool:
     """Begin the episode that a copy's seed and number say; say whether the task is done already."""
-    return begin_episode(teams.seed[copy], teams.number[copy], row(teams.copies, copy), tables)
+    return begin_team(teams.seed[copy], teams.number[copy], row(teams.copies, copy), tables)
 
 
 # Test episodes.
@@ -96,15 +94,6 @@ class EpisodeRound(NamedTuple):
 
 
 @inlined
-def choose_together(first: Index, time: int, play: PlayParameters, choices: Choices, slip_limit: int) -> None:
-    """Choose for the agents in `choices.value`, and write it down from a place on."""
-    keys = load(choices.key, ZERO, LANES)
-    values = load_rows(choices.value, ZERO, u64(LANES), SIDE_BY_SIDE)
-    store(choices.action, first, choose(values, play.beta, play.greedy, first_number(keys, time)))
-    store(choices.outcome, first, slip_outcome(second_number(keys, time), slip_limit))
-
-
-@inlined
 def choose_for_all(
     learnt: Learnt, going: Index, time: int, play: PlayParameters, team: TeamState, choices: Choices, slip_limit: int
 ) -> None:
@@ -123,7 +112,9 @@ def choose_for_all(
             if agent == agents:
                 agent = ZERO
                 place += ONE
-        choose_together(first, time, play, choices, slip_limit)
+        keys, values = load(choices.key, ZERO, LANES), load_rows(choices.value, ZERO, u64(LANES), SIDE_BY_SIDE)
+        store(choices.action, first, choose(values, play.beta, play.greedy, first_number(keys, time)))
+        store(choices.outcome, first, slip_outcome(second_number(keys, time), slip_limit))
         first += count
 
 

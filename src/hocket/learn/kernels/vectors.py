@@ -88,10 +88,7 @@ def _is_float(vector: Vector) -> bool:
 
 
 def _arithmetic(name: str) -> Emit:
-    def emit(builder: Code, vector: Vector, one: Code, other: Code) -> Code:
-        return getattr(builder, ("f" if _is_float(vector) else "") + name)(one, other)
-
-    return emit
+    return lambda builder, vector, one, other: getattr(builder, "f" * _is_float(vector) + name)(one, other)
 
 
 def _shift_right(builder: Code, vector: Vector, one: Code, other: Code) -> Code:
@@ -209,10 +206,7 @@ def take(_: Code, vector: Kind, places: Kind) -> Code:
 def pick(_: Code, vector: Kind, place: Kind) -> Code:
     """Take the number of a vector at a place, by comparisons: registers have no places that a number could name."""
 
-    def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
-        return _pick(builder, vector, values[0], values[1])
-
-    return vector.scalar(vector, types.uint32), emit
+    return vector.scalar(vector, types.uint32), lambda _, builder, __, values: _pick(builder, vector, *values)
 
 
 @emitted
@@ -223,20 +217,16 @@ def pick_each(_: Code, vector: Kind, places: Kind) -> Code:
         result = ir.Constant(values[0].type, ir.Undefined)
         for number in range(vector.width):
             at = ir.Constant(ir.IntType(32), number)
-            place = builder.extract_element(values[1], at)
-            is_there = builder.icmp_unsigned("<", place, ir.Constant(ir.IntType(32), vector.width))
-            number_there = builder.select(
-                is_there, _pick(builder, vector, values[0], place), ir.Constant(values[0].type.element, 0)
-            )
-            result = builder.insert_element(result, number_there, at)
+            there = _pick(builder, vector, values[0], builder.extract_element(values[1], at))
+            result = builder.insert_element(result, there, at)
         return result
 
     return vector(vector, places), emit
 
 
 def _pick(builder: Code, vector: Vector, numbers: Code, place: Code) -> Code:
-    result = builder.extract_element(numbers, ir.Constant(ir.IntType(32), 0))
-    for number in range(1, vector.width):
+    result = ir.Constant(numbers.type.element, 0)
+    for number in range(vector.width):
         at = ir.Constant(ir.IntType(32), number)
         here = builder.icmp_unsigned("==", place, at)
         result = builder.select(here, builder.extract_element(numbers, at), result)
@@ -270,10 +260,9 @@ def reinterpreted(_: Code, numbers: Kind, kind: Kind) -> Code:
     """Read the bits of numbers as those of another type."""
     result = numbers.of(kind.instance_type) if isinstance(numbers, Vector) else kind.instance_type
 
-    def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
-        return builder.bitcast(values[0], context.get_value_type(result))
-
-    return result(numbers, kind), emit
+    return result(numbers, kind), lambda context, builder, _, values: builder.bitcast(
+        values[0], context.get_value_type(result)
+    )
 
 
 @emitted
@@ -281,10 +270,7 @@ def counted(_: Code, test: Kind) -> Code:
     """Turn a truth value into 0 or 1, and a vector of them into one of such numbers."""
     result = test.of(types.uint32) if isinstance(test, Vector) else types.int64
 
-    def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
-        return builder.zext(values[0], context.get_value_type(result))
-
-    return result(test), emit
+    return result(test), lambda context, builder, _, values: builder.zext(values[0], context.get_value_type(result))
 
 
 # Structs whose arrays have an axis more than those of one team, lane or run.
