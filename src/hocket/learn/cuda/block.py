@@ -178,12 +178,8 @@ class DeviceBlock(ABC):
         """Play test episodes of every run: by softmax and, at the same time, greedily."""
         agents, events = len(self.tables.start), len(self.tables.knowers)
         count = 2 * len(self.seeds) * len(numbers)
-        played = TestResults(
-            zeros((count,), np.int32),
-            zeros((count, agents), np.int32),
-            zeros((count, max(events, 1)), np.int32),
-            zeros((count, agents), np.float64),
-        )
+        finish, event_time = zeros((count, agents), np.int32), zeros((count, max(events, 1)), np.int32)
+        played = TestResults(zeros((count,), np.int32), finish, event_time, zeros((count, agents), np.float64))
         begin = 0
         while begin < count:
             begin += self._play(DeviceTests(numbers.start, len(numbers), begin, played))

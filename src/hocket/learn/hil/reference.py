@@ -26,13 +26,17 @@ class HilAgent:
         self.settings, self.alpha, self.gamma = settings, f32(settings.learning_rate), f32(settings.discount)
         self.option: int | None = None
 
-    def act(self, s: int, m: int, option_draw: float, action_draw: float) -> int:
-        """Choose an option where none is under way, and an action by its policy."""
+    def act(self, s: int, m: int, key: int, t: int) -> int:
+        """Choose an option where none is under way, and an action by its policy.
+
+        In the team world the draw of synchronisation is free for the choice of an option.
+        """
         beta, options = 1 / self.settings.temperature, self.world.available(self.index, m)
         if self.option is None and options:
-            self.option = options[softmax(self.meta[m, options], beta, option_draw)]
+            drawn = min(random.sync_draw(key, t) * 2.0**-random.CHANCE_BITS, 1 - 2.0**-random.ACTION_BITS)
+            self.option = options[softmax(self.meta[m, options], beta, drawn)]
             self.chosen_in, self.age, self.earned = m, 0, 0.0
-        return STAY if self.option is None else softmax(self.low[s][:, self.option], beta, action_draw)
+        return STAY if self.option is None else softmax(self.low[s][:, self.option], beta, random.action_draw(key, t))
 
     def learn(self, s: int, a: int, s_next: int, m: int, reward: float, done: bool) -> None:
         """Update the policies of available options, and where the current one ends, the value of having chosen it."""
@@ -77,19 +81,11 @@ class HilTeam:
 
     def train(self, t: int) -> None:
         """Act in training step t, and let everyone learn from it."""
-        before = self.seen
-        actions = [
-            agent.act(s, m, option_draw(key, t), random.action_draw(key, t))
-            for agent, key, (s, m) in zip(self.agents, self.keys, before, strict=True)
-        ]
+        before, each = self.seen, zip(self.agents, self.keys, self.seen, strict=True)
+        actions = [agent.act(s, m, key, t) for agent, key, (s, m) in each]
         self.seen, reward, is_end, is_over = self.world.step(actions)
         for agent, (s, _), a, (s_next, m_next) in zip(self.agents, before, actions, self.seen, strict=True):
             agent.learn(s, a, s_next, m_next, reward, is_end)
         self.episode_steps += 1
         if is_over or self.episode_steps >= self.settings.max_episode_steps:
             self.restart(t + 1)
-
-
-def option_draw(key: int, t: int) -> float:
-    """Draw from [0, 1) what chooses an option; in the team world the draw of synchronisation is free for it."""
-    return min(random.sync_draw(key, t) * 2.0**-random.CHANCE_BITS, 1 - 2.0**-random.ACTION_BITS)
