@@ -16,7 +16,7 @@ from hocket.learn.learner import Arrays, Player
 from hocket.learn.testing import Recording
 from hocket.random import MASK, TRAINING, stream_key, threshold
 from hocket.task.grid import ACTIONS
-from hocket.task.tables import Tables, draw_starts, settle
+from hocket.task.tables import Shorts, Tables, draw_starts, settle
 
 
 class CqrmBlock:
@@ -30,9 +30,8 @@ class CqrmBlock:
         self.tables = joint_tables(tables)
         self.workspace = kernel.make_workspace(len(tables.start), len(tables.body), len(self.tables.dynamics), shape[2])
         self.rule = settings.rule
-        self.trainings = [
-            kernel.CqrmTraining(q, *begin_training(tables, seed)) for q, seed in zip(self.q, seeds, strict=True)
-        ]
+        begun = (begin_training(tables, seed) for seed in seeds)
+        self.trainings = [kernel.CqrmTraining(q, *each) for q, each in zip(self.q, begun, strict=True)]
 
     def train(self, begin: int, steps: int) -> None:
         for training in self.trainings:
@@ -79,14 +78,12 @@ def check_size(tables: Tables, settings: CqrmSettings) -> None:
     if needed > settings.most_memory:
         raise SettingsError(f"cqrm would need {shown_count(needed)} bytes a seed for {who}; {limit}")
     different, _ = joint_dynamics(tables.dynamics, tables.team_class)
-    if (workspace := kernel.workspace_bytes(len(different), states)) > settings.most_memory:
+    if (workspace := 4 * len(different) * (states + kernel.WIDTH)) > settings.most_memory:  # but for a few bytes
         limit = f"the limit is {settings.most_memory:,}"
         raise SettingsError(f"cqrm would need {workspace:,} bytes for {len(different):,} joint dynamics; {limit}")
 
 
-def joint_dynamics(
-    dynamics: NDArray[np.int16], team_class: NDArray[np.int16]
-) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
+def joint_dynamics(dynamics: Shorts, team_class: Shorts) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
     """List the combinations of agents' dynamics that occur, and say which of them each team state has: [B, N], [V]."""
     each = dynamics[np.arange(len(dynamics))[:, None], team_class].T
     different, combination = np.unique(each, axis=0, return_inverse=True)
@@ -126,12 +123,11 @@ def _settled(tables: Tables) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
 
     A final state leads to itself and pays nothing: [H ** N, V], [N, H ** N, V].
     """
-    agents, kinds = len(tables.start), tables.event.shape[2]
-    shape = (len(tables.team_final), *(kinds,) * agents)
-    team, *each = np.unravel_index(np.arange(prod(shape)), shape)
-    settled = settle(tables, np.stack(each, axis=1), tables.team_class[:, team].T, team)
-    following = np.where(tables.team_final[team], team, settled.team).astype(np.uint32).reshape(shape[0], -1)
+    agents, states = len(tables.start), len(tables.team_final)
+    shape = (*(tables.event.shape[2],) * agents, states)
+    *kinds, team = np.unravel_index(np.arange(prod(shape)), shape)
+    settled = settle(tables, np.stack(kinds, axis=1), tables.team_class[:, team].T, team)
+    following = np.where(tables.team_final[team], team, settled.team).astype(np.uint32).reshape(-1, states)
     if not tables.has_rewards:
-        return np.ascontiguousarray(following.T), np.zeros((agents, 1, 1))
-    paid = np.where(tables.team_final[team], 0.0, settled.reward.T).reshape(agents, shape[0], -1)
-    return np.ascontiguousarray(following.T), np.ascontiguousarray(paid.transpose(0, 2, 1))
+        return following, np.zeros((agents, 1, 1))
+    return following, np.where(tables.team_final[team], 0.0, settled.reward.T).reshape(agents, -1, states)

@@ -75,11 +75,6 @@ class CqrmTraining(NamedTuple):
     key: NDArray[np.uint64]  # [N / 2] of the streams of random numbers, one for two agents
 
 
-def workspace_bytes(combinations: int, states: int) -> int:
-    """Say how much memory the room for so many dynamics and team states takes, but for a few bytes."""
-    return combinations * (states + WIDTH) * 4
-
-
 def make_workspace(agents: int, bodies: int, combinations: int, states: int = 0) -> JointWorkspace:
     """Make room for so many combinations of dynamics and team states; of no states, to choose actions only."""
     room = -(-(ACTIONS**agents) // LANES) * LANES
@@ -186,13 +181,6 @@ def find_best(q: Floats, agents: tuple[int, ...], cells: Index, workspace: Joint
         store(workspace.best, combination * width + first, highest)
 
 
-@inlined
-def go(place: Ints, combination: Index, workspace: JointWorkspace) -> None:
-    """Move all agents to where the last step ended under some dynamics."""
-    for agent in range(len(place)):
-        place[agent] = workspace.cell[combination, agent]
-
-
 @kernel
 def train_jointly(
     training: CqrmTraining, tables: JointTables, rule: LearningRule, workspace: JointWorkspace, begin: int, steps: int
@@ -226,7 +214,8 @@ def train_jointly(
                 goal = reward + rule.discount * workspace.best[best_in, target]
                 q[cells, action, team_state] = old + alpha * (goal - old)
         moved = u64(tables.combination[state])
-        go(place[:agents], moved, workspace)
+        for agent in range(agents):
+            place[agent] = workspace.cell[moved, agent]
         state = u64(tables.settled[u64(workspace.end[1, moved]), state])
         clock += 1
         if tables.is_final[state] or clock >= rule.max_episode_steps:
@@ -265,9 +254,9 @@ def play_jointly(
             workspace.move[1, agent] = slip_outcome(second_number(key, time), tables.slip_limit)
         combination = u64(tables.combination[state])
         _, kinds = step(place, combination, workspace, tables)
-        go(place, combination, workspace)
-        if tables.has_rewards:
-            for agent in range(agents):
+        for agent in range(agents):
+            place[agent] = workspace.cell[combination, agent]
+            if tables.has_rewards:
                 earned[agent] += tables.agent_reward[agent, kinds, state]
         state = u64(tables.settled[kinds, state])
         for agent in range(agents):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from hocket.errors import SettingsError, known_names
@@ -83,17 +84,14 @@ def _chunks(batches: Sequence[Batch], tables: Tables, details: bool) -> Iterator
         groups.setdefault((batch.learner, batch.steps, *common), []).append(batch)
     for group in groups.values():
         most = _most_runs(group[0], tables, details)
-        parts, room = list[ChunkPart](), most
-        for batch in group:
-            first = 0
-            while first < len(batch.seeds):
-                taken = range(first, min(first + room, len(batch.seeds)))
-                parts.append(ChunkPart(batch, taken, most - room))
-                first, room = taken.stop, room - len(taken)
-                if room == 0:
-                    yield parts
-                    parts, room = [], most
-        if parts:
+        ends = list(accumulate(len(batch.seeds) for batch in group))
+        for begin in range(0, ends[-1], most):
+            parts = []
+            for batch, end in zip(group, ends, strict=True):
+                first = end - len(batch.seeds) - begin  # run of the batch, among those of the chunk
+                places = range(max(0, -first), min(len(batch.seeds), most - first))
+                if places:
+                    parts.append(ChunkPart(batch, places, first + places.start))
             yield parts
 
 

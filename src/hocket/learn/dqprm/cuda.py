@@ -119,10 +119,7 @@ class DqprmRuns(NamedTuple):
 
 @inlined
 def train_lane(thread: Index, about: DqprmRuns, begin: int, steps: int) -> None:
-    """Train a thread's lane, if there is one, which waits for nobody, as `train_team` does.
-
-    Neighbouring threads have lanes of the same agent.
-    """
+    """Train a thread's lane, if there is one, as `train_team` does; neighbouring threads have lanes of one agent."""
     lanes, worlds, runs, _ = about
     count, teams = u64(len(lanes.agent)), u64(len(runs.seed))
     if thread >= count:

@@ -189,9 +189,8 @@ class JointPlayer(Player):
         self.moves = TeamMoves.true(tables)
         self.finish, self.event_time = np.zeros(len(tables.start), np.int64), np.zeros(len(tables.knowers), np.int64)
         self.returns = np.zeros(len(tables.start) * tables.has_rewards)
-        keys = self._key(tables.team_class.T)
-        self.team_state = np.argsort(keys, kind="stable")
-        self.keys = keys[self.team_state]
+        self.keys = self._key(tables.team_class.T)  # of the team states
+        self.team_state = np.argsort(self.keys, kind="stable")
 
     def _key(self, states: NDArray[np.integer]) -> Ints:
         """Number combinations of the states of agents' machines."""
@@ -200,7 +199,7 @@ class JointPlayer(Player):
 
     def choose(self, cell: Ints, state: Ints, drawn: NDArray[np.floating]) -> NDArray[np.int8]:
         """Look up everyone's action by everyone's cell and machine state: [cases, N]; nothing is left to chance."""
-        joint = self.team_state[np.searchsorted(self.keys, self._key(state))]
+        joint = self.team_state[np.searchsorted(self.keys, self._key(state), sorter=self.team_state)]
         for agent, (size, cells) in enumerate(zip(self.space.sizes[1:], self.space.cells, strict=True)):
             joint = joint * size + np.searchsorted(cells, cell[:, agent])
         number = np.nan_to_num(self.action[joint]).clip(0, len(ACTIONS) ** cell.shape[1] - 1).astype(np.int64)
