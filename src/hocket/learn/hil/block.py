@@ -19,17 +19,12 @@ class HilBlock:
     """Agents with options, which learn at once in the team world."""
 
     def __init__(self, tables: Tables, settings: HilSettings, seeds: Sequence[int], threads: int = 1) -> None:
-        shapes, agents = list_shapes(tables), len(tables.start)
-        self.meta = np.zeros((len(seeds), *shapes["meta"]), np.float32)
-        self.low = np.zeros((len(seeds), *shapes["low"]), np.float32)
+        shapes, count, agents = list_shapes(tables), len(seeds), len(tables.start)
+        self.meta, self.low = (np.zeros((count, *shapes[name]), np.float32) for name in ("meta", "low"))
         self.tables, self.rule = team_tables(tables), settings.rule
-        self.training = kernel.HilTraining(
-            make_options(tables, self.meta, self.low, len(seeds)),
-            training_teams(tables, seeds),
-            make_choices(len(seeds), agents),
-            np.zeros(agents, np.int64),
-            np.full(len(seeds), -1, np.int64),
-        )
+        options, teams = make_options(tables, self.meta, self.low, count), training_teams(tables, seeds)
+        before, clock = np.zeros(agents, np.int64), np.full(count, -1, np.int64)
+        self.training = kernel.HilTraining(options, teams, make_choices(count, agents), before, clock)
 
     def train(self, begin: int, steps: int) -> None:
         require_settled(kernel.train_hierarchically(self.training, self.tables, self.rule, begin, steps))

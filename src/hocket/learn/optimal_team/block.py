@@ -145,9 +145,8 @@ def _joint_buffers(space: JointSpace) -> kernel.JointBuffers:
     reached, situation = np.zeros((2, len(ACTIONS) ** agents), np.int64)
     before, after = np.zeros((2, agents), np.int64)
     held, claim = np.full(agents, -1, np.int64), np.zeros(len(space.tables.body), np.int64)
-    return kernel.JointBuffers(
-        landing, kind, goal, reached, situation, np.zeros(len(reached)), before, after, held, claim
-    )
+    block = np.zeros(len(reached))
+    return kernel.JointBuffers(landing, kind, goal, reached, situation, block, before, after, held, claim)
 
 
 def _count_steps(
