@@ -6,6 +6,8 @@ import numpy as np
 
 import hocket as hk
 from hocket import random
+from hocket.learn.cqrm import CqrmSettings
+from hocket.learn.cqrm.reference import JointWorld, TeamAsOne
 from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.dqprm.reference import DqprmTeam
 from hocket.learn.hil import HilSettings
@@ -157,6 +159,14 @@ def train_team(worlds: Sequence[DefinedWorld], settings: DqprmSettings, seed: in
 def train_agent(world: DefinedWorld, settings: DqprmSettings, seed: int, steps: int) -> QrmAgent:
     """Train one agent, episode after episode."""
     return train_team([world], settings, seed, steps)[0]
+
+
+def train_as_one(world: JointWorld, settings: CqrmSettings, seed: int, steps: int) -> np.ndarray:
+    """Train agents as one; return q [joint cells, joint actions, team states]."""
+    learner = QrmAgent(TeamAsOne(world, seed), settings, seed)
+    for t in range(steps):
+        learner.train(t)
+    return learner.q
 
 
 def train_iql(task: hk.Task, settings: IqlSettings, seed: int, steps: int) -> np.ndarray:

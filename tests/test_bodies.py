@@ -10,7 +10,7 @@ from hypothesis import given
 from numba import njit
 
 import hocket as hk
-from algorithm import DefinedTeam, DefinedWorld, train_agent, train_iql
+from algorithm import DefinedTeam, DefinedWorld, train_agent, train_as_one, train_iql
 from hocket.draw.map_svg import map_svg
 from hocket.draw.scene import Moment
 from hocket.draw.task_scene import scene_of
@@ -18,7 +18,6 @@ from hocket.draw.text import TextMap
 from hocket.evaluation.exact import evaluate_exact
 from hocket.learn.cqrm import CqrmSettings
 from hocket.learn.cqrm.block import CqrmBlock
-from hocket.learn.cqrm.reference import train_as_one
 from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.dqprm.block import DqprmBlock
 from hocket.learn.iql import IqlSettings

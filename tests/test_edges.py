@@ -11,11 +11,10 @@ from gymnasium import spaces
 from hypothesis import given
 
 import hocket as hk
-from algorithm import DefinedTeam, DefinedWorld, train_agent
+from algorithm import DefinedTeam, DefinedWorld, train_agent, train_as_one
 from hocket.errors import TaskError
 from hocket.learn.cqrm import CqrmSettings
 from hocket.learn.cqrm.block import CqrmBlock
-from hocket.learn.cqrm.reference import train_as_one
 from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.dqprm.block import DqprmBlock
 from hocket.learn.optimal.block import solve_at_once, solve_in_order

@@ -20,11 +20,10 @@ import pytest
 from numba import njit
 
 import hocket as hk
-from algorithm import DefinedTeam, DefinedWorld, train_agent, train_hil, train_iql
+from algorithm import DefinedTeam, DefinedWorld, train_agent, train_as_one, train_hil, train_iql
 from hocket import random
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.cqrm import CqrmSettings
-from hocket.learn.cqrm import reference as cqrm_reference
 from hocket.learn.cqrm.block import CqrmBlock
 from hocket.learn.dqprm import VECTOR_LANES, DqprmSettings
 from hocket.learn.dqprm.block import DqprmBlock
@@ -490,7 +489,7 @@ def test_compiled_learning_of_agents_as_one_is_that_of_plain_python(task, counte
     block = CqrmBlock(compile_task(task), settings, [2, 9])
     block.train(0, 100)
     block.train(100, 1_400)
-    q = cqrm_reference.train_as_one(DefinedTeam(task), settings, 9, 1_500)
+    q = train_as_one(DefinedTeam(task), settings, 9, 1_500)
     assert np.count_nonzero(q) > 1
     np.testing.assert_array_equal(block.q[1], q, strict=True)
 

@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket import random
-from hocket.learn.cqrm import CqrmSettings
-from hocket.learn.reference import Experience, QrmAgent
+from hocket.learn.reference import Experience
 from hocket.task.grid import ACTIONS, slip_outcome
 
 
@@ -71,11 +69,3 @@ class TeamAsOne:
             s_next = int(np.ravel_multi_index(there, self.cells))
             experiences.append(Experience(v, s_next, v_next, reward, v_next in self.final))
         return experiences, experiences[0].is_end
-
-
-def train_as_one(world: JointWorld, settings: CqrmSettings, seed: int, steps: int) -> NDArray[np.float32]:
-    """Train agents as one; return q [joint cells, joint actions, team states]."""
-    learner = QrmAgent(TeamAsOne(world, seed), settings, seed)
-    for t in range(steps):
-        learner.train(t)
-    return learner.q
