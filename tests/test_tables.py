@@ -17,7 +17,7 @@ from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, slip_outcome
 from hocket.task.individual import IndividualTable, individual_table
 from hocket.task.memory import memory_of, options_of
-from hocket.task.tables import Tables, compile_task, settle
+from hocket.task.tables import MOST_COMBINED, Tables, compile_task, settle
 from task_strategies import Guide, few, random_task, some, tasks
 
 BUILT_IN = [*built_in_tasks(), "rendezvous-1", "rendezvous-2", "rendezvous-3", "rendezvous-10"]
@@ -545,3 +545,10 @@ def test_no_chance_is_left_open():
     tables = compile_task(hk.load_task("buttons"))
     assert len(tables.sync_chance) == 0
     assert not any(np.isnan(table.chance).any() for table in individuals(tables))
+
+
+@pytest.mark.parametrize("agents", [2, 8, 9])
+def test_the_team_machine_is_tabulated_by_the_states_that_it_has_and_not_by_all_combinations(agents):
+    task = hk.rendezvous(agents)
+    combined = 4**agents  # of the parts' states
+    assert len(compile_task(task).team_next) == (2 ** (agents + 1) if combined <= MOST_COMBINED else 0)

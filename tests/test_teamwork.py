@@ -540,7 +540,7 @@ def test_optimal_alone_is_another_name_of_optimal():
 
 
 def test_optimal_team_refuses_a_team_that_is_too_large():
-    with pytest.raises(hk.HocketError, match="joint planning takes up to 8,000,000 joint states"):
+    with pytest.raises(hk.HocketError, match="joint planning takes up to 20,000,000 joint states"):
         hk.train("rendezvous-10", "optimal-team", seeds=1, steps=1_000)
 
 

@@ -35,7 +35,8 @@ from hocket.task.task import Task
 MOST_STATES = 32_000  # of one agent's machine; they are 16-bit numbers
 MOST_EVENTS = 1_000_000
 MOST_ENTRIES = 200_000_000  # agents x states x kinds of steps x events at once: padded, they take twelve bytes each
-MOST_COMPOSED = 20_000  # states of a composition up to which the team machine is tabulated
+MOST_COMPOSED = 20_000  # states of a composition up to which the team machine is tabulated ...
+MOST_COMBINED = 200_000  # ... and combinations of its parts' states, up to which it is found out how many there are
 MOST_ROUNDS = 1_000_000  # of a step: more are taken for a step that never settles
 MOST_TEAM_ENTRIES = 100_000_000  # of the team machine's table; past that the team's own state is not followed
 
@@ -274,7 +275,7 @@ def _team(task: Task) -> Columns:
         team = reachable_part(team)
     else:
         parts = Composition({agent: reachable_part(part) for agent, part in team.parts.items()})
-        is_small = parts.most_states <= MOST_COMPOSED and [*task.machines.items()] == [*parts.parts.items()]
+        is_small = parts.most_states <= MOST_COMBINED and [*task.machines.items()] == [*parts.parts.items()]
         if is_small and (listed := parts.reachable(MOST_COMPOSED)) is not None:
             classes, team = listed[0].T.astype(np.int16), listed[1]
     if not isinstance(team, RewardMachine) or len(team.states) * len(team.events) > MOST_TEAM_ENTRIES:

@@ -22,7 +22,7 @@ from hocket.task.tables import SettledCases, Tables
 from hocket.task.teamwork.joint import JointSpace, joint_space, reachable_states
 from hocket.task.teamwork.play import Ints, TeamMoves, play_team
 
-MOST_JOINT_STATES = 8_000_000
+MOST_JOINT_STATES = 20_000_000
 MOST_JOINT_ACTIONS = 5**6
 MOST_SWEEPS = 10_000
 MOST_LISTED = 50_000_000  # joint actions in all joint states, of which it is listed where they lead
