@@ -7,6 +7,7 @@ states of the largest machine, E events.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -511,43 +512,36 @@ def most_rounds(source: Task | Decomposition) -> int:
     if isinstance(source, Decomposition):
         return max(1, len(source.machine.events))
     compile_task(source)  # which refuses tasks in which a step never settles
-    longest = [_longest_path(source, agent) for agent in source.agents]
-    team = source.machine
+    team, edges = source.machine, len(source.edges)
     joint = team.most_states if isinstance(team, Composition) else len(team.states)
-    paths = [steps for steps in longest if steps is not None]
-    edges = len(source.edges)
     most = joint - 1 if not edges else (edges + 1) * joint
-    rounds = min(most, sum(paths)) if len(paths) == len(longest) else most
+    rounds = int(min(most, sum(_longest_path(source, agent) for agent in source.agents)))
     if rounds > MOST_UNROLLED:
         raise TaskError(f"a step could need {rounds:,} rounds: say how many are enough (rounds=)", key="machine")
     return max(1, rounds)
 
 
-def _longest_path(task: Task, agent: str) -> int | None:
-    """Count the transitions of a longest path of an agent's machine in one place; None where it may go in circles."""
+def _longest_path(task: Task, agent: str) -> float:
+    """Count the steps of a longest path of an agent's machine in one place; infinite where it may go in circles."""
     machine, kinds = task.machines[agent], Kinds.of(task, agent)
     if not len(machine.graph.source):
         return 0
     where = np.stack([kinds.where(event) for event in machine.events])  # [events, kinds]
-    is_edge = np.array([event in task.edges for event in machine.events])
-    longest = 0
+    is_edge, longest = np.array([event in task.edges for event in machine.events]), 0.0
     for allowed in np.unique(where.T, axis=0):
-        edges = int((allowed & is_edge).sum())
-        steps = _longest_walk(machine, (allowed & ~is_edge)[machine.graph.label])
-        if steps is None:
-            return None
-        longest = max(longest, steps + edges * (steps + 1))
+        edges, steps = int((allowed & is_edge).sum()), _longest_walk(machine, (allowed & ~is_edge)[machine.graph.label])
+        longest = max(longest, (edges + 1) * steps + edges)
     return longest
 
 
-def _longest_walk(machine: RewardMachine, is_allowed: NDArray[np.bool_]) -> int | None:
-    """Count the transitions of a longest walk along some of a machine's; None: one never ends."""
+def _longest_walk(machine: RewardMachine, is_allowed: NDArray[np.bool_]) -> float:
+    """Count the transitions of a longest walk along some of a machine's; infinity: one never ends."""
     source, target = machine.graph.source[is_allowed], machine.graph.target[is_allowed]
     steps = np.zeros(len(machine.states), np.int64)
     for _ in range(len(machine.states)):
         longer = np.zeros_like(steps)
         np.maximum.at(longer, source, steps[target] + 1)
         if np.array_equal(longer, steps):
-            return int(steps.max())
+            return float(steps.max())
         steps = longer
-    return None
+    return math.inf

@@ -143,9 +143,8 @@ class IndividualEnv(NumberedEpisodes, Env[Observation, np.int64]):
 
     def render(self) -> str | NDArray[np.uint8] | None:
         """Draw where the agent is: as text, or as an array of pixels."""
-        return self._frames.draw(
-            {self.agent: self.cell}, {self.agent: self.machine.states.at(self.state)}, self.time, self.agent
-        )
+        states = {self.agent: self.machine.states.at(self.state)}
+        return self._frames.draw({self.agent: self.cell}, states, self.time, self.agent)
 
     def _show(self, spot: tuple[int, int]) -> Observation:
         return self.sight.show(*spot)
@@ -379,10 +378,8 @@ class IndividualEnvs(CopiesEnv):
         outcome = slip_outcome(slip_draw(self._keys, self._time), self.world.table.slip_limit)
         sync = sync_draw(self._keys, self._time)
         again, going = self._is_over, ~self._is_over
-        compared = None
-        if self.counterfactuals:
-            compared = self.world.compare(self._cell, self._state, chosen, outcome, sync)
-        moved = self.world.advance(self._cell, self._state, chosen, outcome, sync)
+        given = self._cell, self._state, chosen, outcome, sync
+        compared, moved = self.world.compare(*given) if self.counterfactuals else None, self.world.advance(*given)
         self._cell, self._state = moved.cell, moved.state
         self._time += np.uint64(1)
         if again.any():
