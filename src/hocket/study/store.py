@@ -197,16 +197,10 @@ def sum_up(folder: Path, records: Sequence[Record], **about: object) -> dict[str
 def keep_about(folder: Path, records: Sequence[Record], **about: object) -> dict[str, object]:
     """Write `study.json` anew, from all records; return what it says."""
     titles = task_titles(records)
-    runs = [
-        {
-            "task": titles[record.digest],
-            **{name: getattr(record, name) for name in ("learner", "seed", "steps")},
-            "settings": dict(record.settings),
-            "seconds": record.seconds,
-            "file": _file(record),
-        }
-        for record in records
-    ]
+    runs: list[dict[str, object]] = []
+    for record in records:
+        kept = {name: getattr(record, name) for name in ("learner", "seed", "steps", "settings", "seconds")}
+        runs.append({"task": titles[record.digest], **kept, "settings": dict(record.settings), "file": _file(record)})
     tasks = [{"name": name, "digest": mark} for mark, name in titles.items()]
     made = {**surroundings(), "cores": os.cpu_count() or 1}
     says = {"format": FORMAT, **made, "tasks": tasks, "runs": runs, **about}
