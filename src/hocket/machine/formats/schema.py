@@ -27,7 +27,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from hocket.documents import Document, as_lists, as_number, as_table, as_text, as_texts, check_keys, table_of
+from hocket.documents import Document, as_any, as_number, as_table, as_text, as_texts, check_keys, entries, table_of
 from hocket.errors import FormatError, MachineError, located, shown
 from hocket.graphs import distances_from
 from hocket.machine.composition import Composition
@@ -41,12 +41,14 @@ if TYPE_CHECKING:
     from hocket.machine.formulas.syntax import Limits
 
 LANGUAGES = ("formula", "regex", "declare")  # of sentences
-TABLE_KEYS = ("initial", "final", "events", "states", "transitions", "rewards", "calls")
+_rows = table_of(as_table)
+TABLE_KEYS = {
+    "initial": as_text, "final": as_texts, "events": as_texts, "states": as_texts, "transitions": _rows,
+    "rewards": table_of(table_of(as_number)), "calls": _rows,
+}  # fmt: skip
 CALL_KEYS = ("machine", *PARTS, "rename", "to")
 MACHINE_KEYS = (*TABLE_KEYS, *LANGUAGES, *PARTS)
-COUNTED_KEYS = ("to", "times", "otherwise")
 DESIGN_KEYS = (*TABLE_KEYS, "knows", "control", *LANGUAGES, *PARTS)
-_rows = table_of(as_table)
 
 MOST_CALLERS = 16  # files of which each calls the next
 
@@ -100,7 +102,7 @@ def design_from(document: object, files: Files | None = None) -> Design:
     files = files or Files()
     table = as_table(document, "the document")
     check_keys(table, DESIGN_KEYS)
-    knows, control = (as_lists(table.pop(key, {}), key) for key in ("knows", "control"))
+    knows, control = (table_of(as_texts)(table.pop(key, {}), key) for key in ("knows", "control"))
     if not {*LANGUAGES} & {*table}:
         return Design(machine_from(table, files=files), knows, control)
     reading = sentence_from(table, files=files)
@@ -136,19 +138,19 @@ def machine_from(value: object, where: str = "", files: Files | None = None) -> 
         raise FormatError("is missing; it maps each state to its events and where they lead", where=f"{at}transitions")
     if "final" not in table and "rewards" not in table:
         raise FormatError("is missing; it lists the final states", where=f"{at}final")
-    rows = _rows(table["transitions"], f"{at}transitions")
-    given = [key for key in ("final", "events", "states") if key in table]
-    lists: dict[str, tuple[str, ...]] = {key: as_texts(table[key], f"{at}{key}") for key in given}
+    given = entries(table, TABLE_KEYS, at)
+    rows, rewards = given["transitions"], given.get("rewards")
+    lists: dict[str, tuple[str, ...]] = {key: given[key] for key in ("final", "events", "states") if key in given}
+    initial = given.get("initial", next(chain(rows, lists.get("states", ())), None))
+    if initial is None:
+        raise FormatError("is missing, and there is no first state to use instead", where=f"{at}initial")
     types = set(map(type, chain.from_iterable(row.values() for row in rows.values())))
     moves = cast(CountedRows, rows)  # in most files, large ones above all, there are nothing but names
-    if "rewards" in table or not types <= {str}:
+    if rewards is not None or not types <= {str}:
         moves = {
             state: {event: _target(state, end, f"{at}transitions.{state}.{event}") for event, end in row.items()}
             for state, row in rows.items()
         }
-    initial, rewards = _initial(table, lists.get("states", ()), at), None
-    if "rewards" in table:
-        rewards = table_of(table_of(as_number))(table["rewards"], f"{at}rewards")
     if not types <= {str}:
         ends = (end for row in moves.values() for target in row.values() for end in _ends(target))
         states = tuple(dict.fromkeys([*moves, *ends, *lists.get("states", ()), initial]))
@@ -222,15 +224,13 @@ class _Calls:
             names = as_texts(value, where)
             with located(where, kind=MachineError):
                 return PARTS[kind](*map(self._labelled, names))
-        row = as_table(value, where)
         number = "times" if kind == "repeat" else "events"
-        check_keys(row, ("part", number), f"{where}.")
+        row = entries(as_table(value, where), {"part": as_text, number: as_any}, f"{where}.")
         for key in ("part", number):
             if key not in row:
                 raise FormatError(f"is missing; {kind} has 'part' and '{number}'", where=f"{where}.{key}")
-        name = as_text(row["part"], f"{where}.part")
         with located(where, kind=MachineError):
-            return PARTS[kind](self._labelled(name), row[number])
+            return PARTS[kind](self._labelled(row["part"]), row[number])
 
     def _labelled(self, name: str) -> Labelled:
         return Labelled(name, self.machine(name) if name in self.rows else name)
@@ -240,16 +240,15 @@ def _target(state: str, value: object, where: str) -> str | Counted:
     """Read where a transition leads: a state, or a table if it counts."""
     if not isinstance(value, dict):
         return as_text(value, where)
-    check_keys(value, COUNTED_KEYS, f"{where}.")
+    row = entries(value, {"to": as_text, "times": as_any, "otherwise": as_text}, f"{where}.")
     for key in ("to", "times"):
-        if key not in value:
+        if key not in row:
             raise FormatError("is missing; a transition that counts has 'to' and 'times'", where=f"{where}.{key}")
-    times = value["times"]
+    times = row["times"]
     if type(times) is not int or not 1 <= times <= MOST_TIMES:
         rule = f"must be a whole number from 1 to {MOST_TIMES:,}, got {shown(times)}"
         raise FormatError(rule, where=f"{where}.times")
-    to, otherwise = as_text(value["to"], f"{where}.to"), as_text(value.get("otherwise", state), f"{where}.otherwise")
-    return Counted(to, times, otherwise)
+    return Counted(row["to"], times, row.get("otherwise", state))
 
 
 def design_to(design: Design) -> Document:
@@ -282,14 +281,6 @@ def machine_to(machine: RewardMachine) -> Document:
                 rewards.setdefault(state, {})[event] = reward
         document["rewards"] = rewards
     return document
-
-
-def _initial(table: Document, states: tuple[str, ...], at: str) -> str:
-    if "initial" in table:
-        return as_text(table["initial"], f"{at}initial")
-    for state in (*as_table(table["transitions"], f"{at}transitions"), *states):
-        return state
-    raise FormatError("is missing, and there is no first state to use instead", where=f"{at}initial")
 
 
 # Transitions that count: an event that has to happen k times in a state before it leads on.
