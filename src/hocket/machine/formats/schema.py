@@ -115,13 +115,11 @@ def sentence_from(table: Document, at: str = "", also: tuple[str, ...] = (), *, 
     from hocket.machine.formulas import read_sentence  # most files have none
 
     language = next(key for key in LANGUAGES if key in table)
-    known = ("events", *also)
-    check_keys(table, (language, *known), at, f"with {language}, only {' and '.join(known)} may be given; ")
-    value = table[language]
-    sentence = as_texts(value, f"{at}{language}") if language == "declare" else as_text(value, f"{at}{language}")
-    events = as_texts(table["events"], f"{at}events") if "events" in table else None
+    rule = f"with {language}, only {' and '.join(('events', *also))} may be given; "
+    readers = {language: as_texts if language == "declare" else as_text, "events": as_texts}
+    given = entries(table, readers | dict.fromkeys(also, as_any), at, rule)
     with located(f"{at}{language}", kind=MachineError):
-        return read_sentence(language, sentence, events, files.limits)
+        return read_sentence(language, given[language], given.get("events"), files.limits)
 
 
 def machine_from(value: object, where: str = "", files: Files | None = None) -> RewardMachine:
