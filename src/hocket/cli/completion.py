@@ -2,7 +2,8 @@
 
 tyro can write completion scripts, too. They complete commands, options and fixed choices. This one also completes the
 names of tasks beside files, lists of learners separated by commas, and NAME= of a setting; and it starts no Python at
-a press of the tab key, which tyro's script for bash does.
+a press of the tab key, which tyro's script for bash does. In both shells, `_hocket_find` (in completion.sh) is given the
+words before the one to complete and finds what may stand there; `kind` says how it goes on.
 """
 
 from __future__ import annotations
@@ -10,68 +11,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import fields
+from importlib.resources import files
 from typing import get_args, get_type_hints
 
 from hocket.errors import SettingsError, known_names
 
-# In both shells: given the words before the one to complete, find what may stand there. `kind` says how it goes on.
-COMMON = """\
-_hocket_find() {
-    command= option= options= values= kind=
-    for typed_word in "$@"; do
-        case "$command" in
-        '') case "$typed_word" in -*) ;; *) command="$typed_word" ;; esac ;;
-        *)
-            case "$typed_word" in
-            -*) option="$typed_word"; case " %(flags)s " in *" $typed_word "*) option= ;; esac ;;
-            *) case " %(several)s " in *" $option "*) ;; *) option= ;; esac ;;
-            esac ;;
-        esac
-    done
-    case "$command" in
-%(options)s
-    esac
-    case "$command $option" in
-%(values)s
-    esac
-}
-"""
-
-BASH = """\
-_hocket() {
-    local line="${COMP_LINE:0:COMP_POINT}" command option options values kind typed_word word before=
-    local -a typed
-    read -ra typed <<< "$line"
-    case "$line" in *[[:space:]]) typed+=("") ;; esac
-    word="${typed[${#typed[@]}-1]}"
-    _hocket_find "${typed[@]:1:${#typed[@]}-2}"
-    case "$word" in -*) kind= values="$options" ;; esac
-    case "$kind" in
-    list) case "$word" in *,*) before="${word%,*}," ;; esac ;;
-    setting) compopt -o nospace ;;
-    esac
-    COMPREPLY=($(compgen -P "$before" -W "$values" -- "${word#"$before"}"))
-    case "$kind" in task | file) compopt -o filenames; COMPREPLY+=($(compgen -f -- "$word")) ;; esac
-}
-complete -F _hocket hocket
-"""
-
-ZSH = """\
-_hocket() {
-    local command option options values kind typed_word
-    _hocket_find "${(@)words[2,CURRENT-1]}"
-    case "$PREFIX" in -*) kind= values="$options" ;; esac
-    case "$kind" in
-    list) compset -P '*,'; compadd -S '' -- ${=values} ;;
-    setting) compadd -S '' -- ${=values} ;;
-    *) compadd -- ${=values} ;;
-    esac
-    case "$kind" in task | file) _files ;; esac
-}
-if ! whence compdef > /dev/null; then autoload -U compinit && compinit; fi
-compdef _hocket hocket
-"""
-SHELLS = {"bash": BASH, "zsh": ZSH}
+SHELLS = ("bash", "zsh")
 
 
 def completion_script(shell: str, commands: object) -> str:
@@ -104,7 +49,8 @@ def completion_script(shell: str, commands: object) -> str:
         "options": "\n".join(_line(f"'{name}'", options=" ".join(words)) for name, words in options.items()),
         "values": "\n".join(values),
     }
-    return COMMON % table + SHELLS[shell]
+    common, of_shell = (files("hocket.cli").joinpath(f"completion.{name}").read_text("utf-8") for name in ("sh", shell))
+    return common % table + of_shell
 
 
 def _line(pattern: str, **values: str) -> str:
