@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.options import Flag, Json, MaybePath, MaybeText, Words, flat, items, lists, names, option
+from hocket.cli.options import Flag, Json, MaybeText, OutFile, Words, flat, items, lists, names, option
 from hocket.cli.terminal import PIPE_WIDTH, SHOWN_AGENTS, make_console, print_json, print_line, print_rest, print_table
 from hocket.documents import Document
 from hocket.errors import AssignmentError, InfeasibleError, counted, located
@@ -46,8 +46,7 @@ class OnSubject:
 
     target: Annotated[Positional[str], option("[TASK|MACHINE]")] = ""
     """A built-in name (buttons, rendezvous-3) or a file (.toml, .json, .txt, .dot, .hoa)."""
-    knows: Annotated[Words, option("AGENT=EVENT,...")] = ()
-    """An agent's local event set, in place of the file's."""
+    knows: Annotated[Words, option("AGENT=EVENT,...")] = ()  # An agent's local event set, in place of the file's.
     control: Annotated[Words, option("EVENT=AGENT,...")] = ()
     """The agents that control an event, in place of the file's (machines only; in a task, conditions decide)."""
     formula: Annotated[MaybeText, option("TEXT")] = None
@@ -106,10 +105,8 @@ class Check(OnSubject):
     """Is it well formed and decomposable, and does a team complete it? If not: a counterexample or a stall, and a
     repair."""
 
-    no_play: Flag = False
-    """Do not play the team of planned policies."""
-    delays: Flag = False
-    """Also check whether events may be heard late; if not, who has to agree on which."""
+    no_play: Flag = False  # Do not play the team of planned policies.
+    delays: Flag = False  # Also check whether events may be heard late; if not, who has to agree on which.
     json: Json = False
 
     def run(self) -> int:
@@ -214,9 +211,8 @@ class Repair(OnSubject):
 
     cost: Annotated[Words, option("AGENT:EVENT=COST")] = ()
     """The cost of adding an event to an agent's local event set; 1 if not given."""
-    forbid: Annotated[Words, option("AGENT:EVENT")] = ()
-    """Events that must not be added to an agent's local event set."""
-    out: Annotated[MaybePath, option("FILE", "-o")] = None
+    forbid: Annotated[Words, option("AGENT:EVENT")] = ()  # Events that must not be added to an agent's local event set.
+    out: OutFile = None
     """Write the repaired task or machine to this file (.toml, .json); your own file's comments and order are kept."""
     json: Json = False
 
@@ -322,10 +318,8 @@ def print_knows(console: Console, knows: Mapping[str, Iterable[str]]) -> None:
 class Show(OnSubject):
     """Draw the map, the team machine and the local reward machines, to a file or in the terminal."""
 
-    out: Annotated[MaybePath, option("FILE", "-o")] = None
-    """Draw to this file (.svg, .png, .pdf)."""
-    closed: Flag = False
-    """Show each machine that another one calls as one state, not as a box with its states."""
+    out: OutFile = None  # Draw to this file (.svg, .png, .pdf).
+    closed: Flag = False  # Show each machine that another one calls as one state, not as a box with its states.
 
     def run(self) -> int:
         subject = self.subject()

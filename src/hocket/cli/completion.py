@@ -2,7 +2,7 @@
 
 tyro can write completion scripts, too. They complete commands, options and fixed choices. This one also completes the
 names of tasks beside files, lists of learners separated by commas, and NAME= of a setting; and it starts no Python at
-a press of the tab key, which tyro's script for bash does. In both shells, `_hocket_find` (in completion.sh) is given the
+a press of the tab key, which tyro's script for bash does. In both shells, `_hocket_find` of completion.sh is given the
 words before the one to complete and finds what may stand there; `kind` says how it goes on.
 """
 

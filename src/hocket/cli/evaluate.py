@@ -32,10 +32,8 @@ class Evaluate:
 
     target: NamedTask
     runs: RunsFolder
-    episodes: Number = 10_000
-    """Number of test episodes per policy."""
-    greedy: Flag = False
-    """Take the greedy action: the default."""
+    episodes: Number = 10_000  # Number of test episodes per policy.
+    greedy: Flag = False  # Take the greedy action: the default.
     softmax: Softmax = False
     exact: Flag = False
     """Also solve the team's Markov chain, with certified error bounds, for learners whose policies define one."""
@@ -247,15 +245,11 @@ class ExportTeam:
 
     target: NamedTask
     runs: RunsFolder
-    output: Annotated[Path, option("FILE", "-o")]
-    """The file to write. Of .tra, .lab and .sta all three are written."""
-    learner: Annotated[MaybeText, option("NAME")] = None
-    """The learner whose policy is exported (default: the first)."""
-    seed: MaybeNumber = None
-    """The seed whose policy is exported (default: the first)."""
+    output: Annotated[Path, option("FILE", "-o")]  # The file to write. Of .tra, .lab and .sta all three are written.
+    learner: Annotated[MaybeText, option("NAME")] = None  # The learner whose policy is exported (default: the first).
+    seed: MaybeNumber = None  # The seed whose policy is exported (default: the first).
     softmax: Softmax = False
-    event: Annotated[Words, option("EVENT")] = ()
-    """Events that are labels of states (default: all)."""
+    event: Annotated[Words, option("EVENT")] = ()  # Events that are labels of states (default: all).
     json: Json = False
 
     def run(self) -> int:

@@ -13,7 +13,7 @@ from rich.text import Text
 from tyro.conf import Positional
 
 from hocket.cli.check import LARGEST_COMPOSITION, print_machine
-from hocket.cli.options import Flag, Json, MaybeNumber, MaybePath, MaybeText, Number, Words, lists, option
+from hocket.cli.options import Flag, Json, MaybeNumber, MaybePath, MaybeText, Number, OutFile, Words, lists, option
 from hocket.cli.study import RunOptions
 from hocket.cli.terminal import SHOWN_AGENTS, make_console, print_json, print_rest
 from hocket.errors import AssignmentError, HocketError, SettingsError, counted
@@ -53,11 +53,9 @@ class Infer:
     """What the log shows: all attempts, reward only, or effective events only; needed without a column accepted."""
     outcome: Annotated[MaybeText, option("NAME[=VALUE]")] = None
     """Of an XES log: the attribute of a trace or event that tells that the task is complete."""
-    noise: Annotated[float, option("P")] = 0.0
-    """The probability that an entry of the log is wrong."""
-    seconds: Annotated[float, option("S")] = 60.0
-    """Time limit of the solver."""
-    out: Annotated[MaybePath, option("FILE", "-o")] = None
+    noise: Annotated[float, option("P")] = 0.0  # The probability that an entry of the log is wrong.
+    seconds: Annotated[float, option("S")] = 60.0  # Time limit of the solver.
+    out: OutFile = None
     """Write the machine (.toml, .json; with --task the task with this machine), or draw it (.svg, .png, .pdf)."""
     json: Json = False
 
@@ -131,15 +129,11 @@ class Ask:
     """Learn machines by asking you: may this event happen now? Answer a(ccepted), r(efused), d(one) or i(mpossible)."""
 
     knows: LocalEventSets = ()
-    task: Annotated[MaybeText, option("TASK")] = None
-    """Take the local event sets from a task; its machine is not used."""
+    task: Annotated[MaybeText, option("TASK")] = None  # Take the local event sets from a task; its machine is not used.
     log: Demonstrations = None
-    trials: Number = TRIALS
-    """Number of random attempts in a row that must agree with what was learnt before it ends."""
-    out: Annotated[MaybePath, option("FILE", "-o")] = None
-    """Write the machine that was learnt, or draw it, as `hocket infer` does."""
-    json: Flag = False
-    """Print one JSON object at the end; questions go to standard error."""
+    trials: Number = TRIALS  # Number of random attempts in a row that must agree with what was learnt before it ends.
+    out: OutFile = None  # Write the machine that was learnt, or draw it, as `hocket infer` does.
+    json: Flag = False  # Print one JSON object at the end; questions go to standard error.
 
     def run(self) -> int:
         task = None if self.task is None else load_task(self.task)
@@ -206,20 +200,14 @@ class Explore(RunOptions):
     log: Demonstrations = None
     trials: Number = TRIALS
     """Number of random attempts in a row that must agree with what was learnt before exploring ends."""
-    most_steps: Number = STEPS
-    """Step limit of exploring, in steps of the team."""
-    seed: Number = 0
-    """Random seed of slips and attempts."""
-    only: Flag = False
-    """Do not train."""
+    most_steps: Number = STEPS  # Step limit of exploring, in steps of the team.
+    seed: Number = 0  # Random seed of slips and attempts.
+    only: Flag = False  # Do not train.
     learner: Annotated[str, option("LEARNER")] = DEFAULT_LEARNER
     """The learner that trains, with the machine that was learnt and, for comparison, with the true one."""
-    seeds: Number = 10
-    """Number of training runs, each with its own seed."""
-    steps: MaybeNumber = None
-    """Training steps per run (default: the learner's)."""
-    save: Annotated[MaybePath, option("FILE")] = None
-    """Write the task with the machine that was learnt (.toml, .json)."""
+    seeds: Number = 10  # Number of training runs, each with its own seed.
+    steps: MaybeNumber = None  # Training steps per run (default: the learner's).
+    save: Annotated[MaybePath, option("FILE")] = None  # Write the task with the machine that was learnt (.toml, .json).
 
     def run(self) -> int:
         from hocket.study.study import Study

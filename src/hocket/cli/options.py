@@ -1,4 +1,8 @@
-"""The options of commands: their types, and how their help shows them."""
+"""The options of commands: their types, and how their help shows them.
+
+The help of an option is the comment beside it in its command. Text below an option comes before all comments: it is for
+what is too long to stand beside it, and for what says something else than in the class that a command inherits from.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +55,7 @@ MaybeNumber = Annotated[Optional[int], option("N"), WHOLE]  # noqa: UP045
 Flag = Annotated[FlagCreatePairsOff[bool], option()]  # an option that is there or not
 MaybeText = Optional[str]  # noqa: UP045
 MaybePath = Optional[Path]  # noqa: UP045
+OutFile = Annotated[MaybePath, option("FILE", "-o")]
 # What many commands take, with its help.
 Json = Annotated[Flag, option(help="Print one JSON object.")]
 NamedTask = Annotated[Positional[str], option("TASK", help="A built-in name (buttons, rendezvous-3) or a file.")]

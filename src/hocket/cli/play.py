@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.options import MaybePath, Number, names, option
+from hocket.cli.options import Number, OutFile, names, option
 from hocket.cli.terminal import PIPE_WIDTH, UNLIMITED, aligned, make_console, print_line
 from hocket.draw.scene import Moment, Scene, listed, read_scene
 from hocket.draw.task_scene import scene_of
@@ -73,13 +73,10 @@ class PlayTask:
     "dd.w" is four steps."""
     mates: Annotated[str, option("random|optimal|FOLDER", name="with")] = "random"
     """Policies of the other agents: random, optimal, or in a folder the first that go by agents' machines."""
-    seed: Number = 0
-    """Random seed."""
-    steps: Number = 1000
-    """Maximum number of steps."""
-    delay: Annotated[float, option("SECONDS")] = 0.15
-    """Seconds between steps while watching."""
-    out: Annotated[MaybePath, option("FILE", "-o")] = None
+    seed: Number = 0  # Random seed.
+    steps: Number = 1000  # Maximum number of steps.
+    delay: Annotated[float, option("SECONDS")] = 0.15  # Seconds between steps while watching.
+    out: OutFile = None
     """Write an episode as a film instead: .gif, .svg, or .mp4 (with ffmpeg). Of a folder of runs it is the first
     episode that was kept there, also of wrapped environments."""
 

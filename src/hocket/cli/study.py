@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from tyro.conf import Positional
 
-from hocket.cli.options import Flag, Json, MaybeNumber, MaybePath, MaybeText, names, option
+from hocket.cli.options import Flag, Json, MaybeNumber, MaybePath, MaybeText, OutFile, names, option
 from hocket.cli.terminal import live_display, make_console, print_json, print_plain, print_written, stopping
 from hocket.errors import HocketError, SettingsError, printable
 
@@ -32,18 +32,14 @@ class RunOptions:
 
     out: Annotated[MaybePath, option("FOLDER", "-o")] = None
     """Output folder for curves, settings and policies. Runs that are already there are not repeated."""
-    engine: Annotated[str, option("ENGINE")] = "threads"
-    """Where to run: threads (this machine) or dask (a cluster)."""
+    engine: Annotated[str, option("ENGINE")] = "threads"  # Where to run: threads (this machine) or dask (a cluster).
     scheduler: Annotated[MaybeText, option("ADDRESS")] = None
     """Address of the dask scheduler, such as tcp://10.0.0.1:8786."""
-    threads: MaybeNumber = None
-    """Number of threads (default: one per core)."""
+    threads: MaybeNumber = None  # Number of threads (default: one per core).
     device: Annotated[str, option("DEVICE")] = "cpu"
     """cpu, or cuda: a GPU, which trains thousands of runs at once with the same results."""
-    policies: MaybeNumber = None
-    """With --device cuda, keep the policies of seeds below N (default: 10)."""
-    tensorboard: Flag = False
-    """Also write TensorBoard logs."""
+    policies: MaybeNumber = None  # With --device cuda, keep the policies of seeds below N (default: 10).
+    tensorboard: Flag = False  # Also write TensorBoard logs.
     json: Json = False
 
     def execute(self, study: Study, note: str = "") -> int:
@@ -173,8 +169,7 @@ class RunStudy(TrackedOptions):
 
     study: Annotated[Positional[str], option("STUDY")]
     """A file (.toml), or a built-in name (paper, paper-quick, generality)."""
-    seeds: MaybeNumber = None
-    """Number of seeds, instead of the study's."""
+    seeds: MaybeNumber = None  # Number of seeds, instead of the study's.
 
     def run(self) -> int:
         from hocket.study.study import load_study  # loads the compiler
@@ -186,10 +181,8 @@ class RunStudy(TrackedOptions):
 class Paper(TrackedOptions):
     """Reproduce all experiments of the paper, and write a report."""
 
-    seeds: MaybeNumber = None
-    """Number of seeds for each experiment (default: 10, as in the paper)."""
-    quick: Flag = False
-    """Few and short runs: a first impression in seconds."""
+    seeds: MaybeNumber = None  # Number of seeds for each experiment (default: 10, as in the paper).
+    quick: Flag = False  # Few and short runs: a first impression in seconds.
     out: Annotated[MaybePath, option("FOLDER", "-o")] = None
     """Output folder (default: runs/paper). Runs that are already there are not repeated."""
     figures: Annotated[Literal["hocket", "paper"], option("STYLE")] = "hocket"
@@ -243,12 +236,9 @@ class Report:
 
     runs: Annotated[Positional[Path], option("FOLDER")]
     """The folder that `hocket train --out`, `study`, `paper` or `run` wrote."""
-    out: Annotated[MaybePath, option("FILE", "-o")] = None
-    """The HTML file to write (default: report.html in the folder)."""
-    figures: Annotated[MaybePath, option("FOLDER")] = None
-    """Also write figures for print into this folder."""
-    format: Annotated[str, option("FORMAT,...")] = "svg"
-    """Formats of the figures: svg, png, pdf, separated by commas."""
+    out: OutFile = None  # The HTML file to write (default: report.html in the folder).
+    figures: Annotated[MaybePath, option("FOLDER")] = None  # Also write figures for print into this folder.
+    format: Annotated[str, option("FORMAT,...")] = "svg"  # Formats of the figures: svg, png, pdf, separated by commas.
     mcap: Annotated[MaybePath, option("FILE")] = None
     """Of a folder that `hocket run` wrote: also write an MCAP file, for Foxglove."""
     json: Json = False

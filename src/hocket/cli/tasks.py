@@ -76,10 +76,8 @@ class OpenStudio:
     target: Annotated[Positional[MaybePath], option("[FILE]")] = None
     """A task or machine (.toml; machines in other formats are imported). It may be a new file. The page can open other
     files in the same folder and below."""
-    port: MaybeNumber = None
-    """Port on 127.0.0.1 (default: 8377, or any free port if it is taken)."""
-    no_browser: Flag = False
-    """Do not open a browser."""
+    port: MaybeNumber = None  # Port on 127.0.0.1 (default: 8377, or any free port if it is taken).
+    no_browser: Flag = False  # Do not open a browser.
 
     def run(self) -> int:
         with needs_extra("the studio", "studio"):

@@ -23,12 +23,9 @@ class Simulate:
     """Run a team's protocol on a simulated network that loses, delays and duplicates messages, with agents that die."""
 
     target: NamedTask
-    schedules: Number = 10_000
-    """Number of schedules of faults, one for each seed."""
-    faults: Annotated[str, option("FAULT,...")] = FAULTS
-    """Faults to inject."""
-    seed: Number = 0
-    """Seed of the first schedule."""
+    schedules: Number = 10_000  # Number of schedules of faults, one for each seed.
+    faults: Annotated[str, option("FAULT,...")] = FAULTS  # Faults to inject.
+    seed: Number = 0  # Seed of the first schedule.
     json: Json = False
 
     def run(self) -> int:
@@ -76,18 +73,13 @@ class RunTeam:
     """File of addresses: run = "name", world = "HOST:PORT", keys = "FOLDER", [agents] A1 = "HOST:PORT"."""
     agree: Flag = False
     """If events must not be heard late, let the agents agree on them that `hocket check --delays` names."""
-    pace: Annotated[float, option("N")] = 10.0
-    """Steps a second."""
-    steps: Number = 1_000
-    """Step limit: the steps of each agent after which the run ends."""
+    pace: Annotated[float, option("N")] = 10.0  # Steps a second.
+    steps: Number = 1_000  # Step limit: the steps of each agent after which the run ends.
     durability: Annotated[Literal["full", "none"], option()] = "full"
     """full: a log entry is on disk before other agents are told of it; none: not, for demonstrations."""
-    insecure: Flag = False
-    """Allow unencrypted connections to other machines."""
-    loss: Annotated[float, option("P")] = 0.0
-    """Share of messages that are dropped on purpose, for tests."""
-    seed: Number = 0
-    """Random seed of slips."""
+    insecure: Flag = False  # Allow unencrypted connections to other machines.
+    loss: Annotated[float, option("P")] = 0.0  # Share of messages that are dropped on purpose, for tests.
+    seed: Number = 0  # Random seed of slips.
     json: Json = False
 
     def run(self) -> int:
@@ -168,8 +160,7 @@ class View:
 class Verify:
     """Was what happened in a run a trace of the team machine? Reads nothing but `run.json` and the logs."""
 
-    folder: Annotated[Positional[Path], option("FOLDER")]
-    """What `hocket run` has written."""
+    folder: Annotated[Positional[Path], option("FOLDER")]  # What `hocket run` has written.
     json: Json = False
 
     def run(self) -> int:
@@ -191,10 +182,8 @@ class Keys:
     """Make a certificate authority, and certificates for the agents of a task and for its world: only they may join."""
 
     target: NamedTask
-    out: Annotated[Path, option("FOLDER")] = Path("keys")
-    """Output folder. Keys that are already there are kept."""
-    days: Number = 365
-    """Number of days for which they are valid."""
+    out: Annotated[Path, option("FOLDER")] = Path("keys")  # Output folder. Keys that are already there are kept.
+    days: Number = 365  # Number of days for which they are valid.
     json: Json = False
 
     def run(self) -> int:

@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
+from importlib.resources import files
 from shutil import get_terminal_size
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
@@ -37,12 +38,9 @@ class Train(TrackedOptions):
     """Built-in names (buttons, rendezvous-3) or files (.toml, .json)."""
     learner: Annotated[MaybeText, option("LEARNER,...")] = None
     """One or more of sweep, dqprm, cqrm, iql, hil and optimal, separated by commas (default: sweep; on cuda, dqprm)."""
-    seeds: Number = 10
-    """Number of runs, each with its own seed."""
-    steps: MaybeNumber = None
-    """Training steps per run (default: 25000 for sweep, 250000 for the others)."""
-    settings: Annotated[MaybeText, option("NAME")] = None
-    """Named settings instead of the defaults: paper."""
+    seeds: Number = 10  # Number of runs, each with its own seed.
+    steps: MaybeNumber = None  # Training steps per run (default: 25000 for sweep, 250000 for the others).
+    settings: Annotated[MaybeText, option("NAME")] = None  # Named settings instead of the defaults: paper.
     world: Annotated[MaybePath, option("FOLDER")] = None
     """Begin with what the runs in this folder have learnt of the same map; then --steps 0 plans without training."""
     set: Annotated[Words, option("NAME=VALUE,...")] = ()
@@ -101,10 +99,8 @@ def _value(name: str, text: str, kind: type) -> SettingValue:
 class ListLearners:
     """List the learners, or the settings of the learners that are named."""
 
-    names: Annotated[Positional[tuple[str, ...]], option("LEARNER")] = ()
-    """Learners whose settings to list."""
-    markdown: Flag = False
-    """Print the documentation page of all learners and settings."""
+    names: Annotated[Positional[tuple[str, ...]], option("LEARNER")] = ()  # Learners whose settings to list.
+    markdown: Flag = False  # Print the documentation page of all learners and settings.
     json: Json = False
 
     def run(self) -> int:
@@ -196,27 +192,8 @@ def settings_page(learners: Sequence[Learner]) -> str:
         for (name, default, unit, rule, meaning), users in shared_settings(learners)
     ]
     summaries = [f"- `{learner.name}`: {_in_a_sentence(learner)}." for learner in learners]
-    return "\n".join([*PAGE, *summaries, "", "## Settings", "", *SETTINGS, "", *COLUMNS, *rows, ""])
-
-
-PAGE = (
-    "# Learners and settings",
-    "",
-    "`hocket learners` lists the learners, `hocket learners dqprm` the settings of one. This page is what",
-    "`hocket learners --markdown` prints.",
-    "",
-    "## Learners",
-    "",
-)
-SETTINGS = (
-    "On the command line `--set learning_rate=0.5`, several values separated by commas; in a study's file under",
-    '`[settings]`; in Python `hk.train(task, "dqprm", settings={"learning_rate": 0.5})`. A setting that no learner of',
-    "those named has, or a value out of range, is an error; of several learners, those without it ignore it. Rewards",
-    "are those of the task's machine: 1 for completing it, unless the task file gives others. A run keeps at most",
-    "10,000,000 tests (of softmax and greedy policies together), and at most 500,000,000 numbers in them, one for each",
-    "test and for each agent and event in it; more is an error before training starts.",
-)
-COLUMNS = ("| setting | default | unit | meaning | values | learners |", "| --- | --- | --- | --- | --- | --- |")
+    page = files("hocket.cli").joinpath("settings.md").read_text("utf-8")
+    return page % {"learners": "\n".join(summaries), "settings": "\n".join(rows)}
 
 
 @dataclass(frozen=True)
@@ -227,12 +204,9 @@ class SurveyMap:
     """A built-in name (buttons, rendezvous-3) or a file. Only its map, gates and starts are used."""
     out: Annotated[MaybePath, option("FOLDER", "-o")] = None
     """Keep what was learnt of the map in this folder, for `hocket train --world`."""
-    draw: Annotated[MaybePath, option("FILE")] = None
-    """Draw what is known of the map (.svg, .png, .pdf)."""
-    tries: Number = 4
-    """How often each move has to be tried; 1 is enough if moves never slip."""
-    seed: Number = 0
-    """Random seed of slips."""
+    draw: Annotated[MaybePath, option("FILE")] = None  # Draw what is known of the map (.svg, .png, .pdf).
+    tries: Number = 4  # How often each move has to be tried; 1 is enough if moves never slip.
+    seed: Number = 0  # Random seed of slips.
     json: Json = False
 
     def run(self) -> int:
@@ -265,10 +239,8 @@ class SurveyMap:
 class Bench:
     """Measure training speed on this machine, and its ratio to a plain loop measured in the same run."""
 
-    tasks: Annotated[tuple[str, ...], option("TASK")] = ("rendezvous-2", "buttons")
-    """Tasks to train on."""
-    device: Annotated[str, option("DEVICE")] = "cpu"
-    """cpu, or cuda to compare a GPU with one CPU core."""
+    tasks: Annotated[tuple[str, ...], option("TASK")] = ("rendezvous-2", "buttons")  # Tasks to train on.
+    device: Annotated[str, option("DEVICE")] = "cpu"  # cpu, or cuda to compare a GPU with one CPU core.
     json: Json = False
 
     def run(self) -> int:
