@@ -96,7 +96,7 @@ def train_world(
         try:
             block = make_block(env, learner, settings, seed, given)
             stopped = None if stop is None else stop.is_set
-            tests, trained, seconds = train_block(block, player, settings, [seed], steps, report, stopped)
+            tests, trained, seconds = train_block(learner, block, player, settings, [seed], steps, report, stopped)
         except HocketError as error:
             raise TrainingError(f"seed {seed}, training step {done + 1:,} or later: {error}", runs) from error
         arrays = {name: array.copy() for name, array in block.arrays(0).items()}

@@ -24,7 +24,7 @@ from hocket.machine.composition import compose
 from hocket.machine.decomposition import decompose
 from hocket.task.catalogue import load_task
 from hocket.task.episode import SYNC_PROBABILITY
-from hocket.task.individual import individual_table
+from hocket.task.individual import IndividualTable, individual_table
 from hocket.task.tables import Tables, compile_task
 
 SEEDS = 16  # side by side
@@ -55,20 +55,14 @@ class DeviceMeasurements:
 
 
 @njit(nogil=True)
-def straightforward(
-    next_cell: NDArray[np.int16],  # [U, S, A, K]
-    offset: NDArray[np.int32],  # [S] of the cell before a step: with the cell after it, its arrival
-    next_state: NDArray[np.int16],  # [U, arrivals, J]
-    reward: NDArray[np.float32],  # [U, arrivals, J]
-    limit: NDArray[np.float64],  # [U, arrivals, J] up to which a draw leads to an outcome
-    is_final: NDArray[np.bool_],
-    start: int,
-    initial: int,
-    slip: float,
-    seed: int,
-    steps: int,
-) -> NDArray[np.float32]:
-    """Train one lane as one would write it down: numpy's generator, one exponential per action, no tricks."""
+def straightforward(table: IndividualTable, seed: int, steps: int) -> NDArray[np.float32]:
+    """Train one lane as one would write it down: numpy's generator, one exponential per action, no tricks.
+
+    Of the table, cells that follow are by machine state, and the rest by arrival; chances are summed up.
+    """
+    next_cell, next_state, reward, limit = table.next_cell, table.next_state, table.reward, table.chance
+    is_final, offset, slip = table.is_final, table.offset, table.slip
+    start, initial = table.starts[0], table.initial
     np.random.seed(seed)
     q = np.zeros((next_cell.shape[0], next_cell.shape[1], 5), np.float32)
     weight = np.zeros(5)
@@ -161,8 +155,8 @@ def _plain(tables: Tables, agent: int, steps: int) -> NDArray[np.float32]:
     next_state = np.ascontiguousarray(table.next_state[:, table.kind])
     reward = table.reward[:, table.kind].astype(np.float32)
     limit = np.where(table.chance > 0, table.chance.cumsum(axis=2) + EDGE, 2.0)[:, table.kind]
-    moves, begin = (table.next_cell[table.dynamics], table.offset), (int(table.starts[0]), table.initial)
-    return straightforward(*moves, next_state, reward, limit, table.is_final, *begin, table.slip, agent, steps)
+    laid_out = table._replace(next_cell=table.next_cell[table.dynamics], next_state=next_state, reward=reward)
+    return straightforward(laid_out._replace(chance=limit), agent, steps)
 
 
 def measure_algebra(agents: int) -> float:

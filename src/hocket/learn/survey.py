@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hocket.arguments import whole
-from hocket.graphs import flood
+from hocket.graphs import flood, path_to, search_tree
 from hocket.learn.world import CommonTries, Ints, WorldModel, list_moves
 from hocket.random import TRAINING, slip_draw, stream_key, threshold
 from hocket.task.catalogue import as_task
@@ -22,6 +22,7 @@ from hocket.task.grid import ACTIONS, Numbers, slip_outcome
 from hocket.task.task import Task
 
 TRIES = 4  # of each move: one that slips now and then is known after a few
+UNTRIED = -1  # in place of a cell: where moves lead that are left to try
 PATIENCE = 100  # as many times the fewest steps, after which a survey ends in any case
 
 
@@ -119,18 +120,13 @@ class _Walker:
 
     def _way(self) -> list[tuple[int, int]]:
         """Find the way to the nearest cell that has moves left, the first step last, by where moves led most often."""
-        before: dict[int, tuple[int, int]] = {self.cell: (-1, -1)}
-        queue = [self.cell]
-        for cell in queue:  # grows while it is read
-            if self._wanting(cell) >= 0:
-                way = list[tuple[int, int]]()
-                while before[cell][0] >= 0:
-                    way.append(before[cell])
-                    cell = before[cell][0]
-                return way
+
+        def moves(cell: int) -> list[tuple[tuple[int, int], int]]:
+            if (action := self._wanting(cell)) >= 0:
+                return [((cell, action), UNTRIED)]
             outcomes = self.ground.tries[self.ground.place[cell]].argmax(axis=1)
-            for action, there in enumerate(self.ground.end[cell, range(len(ACTIONS)), outcomes].tolist()):
-                if there not in before:
-                    before[there] = (cell, action)
-                    queue.append(there)
-        return []
+            ends = self.ground.end[cell, range(len(ACTIONS)), outcomes].tolist()
+            return [((cell, action), there) for action, there in enumerate(ends)]
+
+        tree = search_tree(self.cell, moves, UNTRIED)
+        return path_to(tree, UNTRIED)[-2::-1] if UNTRIED in tree else []

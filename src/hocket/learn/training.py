@@ -17,12 +17,12 @@ from hocket.arguments import whole
 from hocket.background import gather
 from hocket.capacity import require_memory
 from hocket.errors import SettingsError, shown
-from hocket.lazy import warn_deprecated
+from hocket.lazy import renamed_arguments, warn_deprecated
 from hocket.learn.actors import TrainableWorld
 from hocket.learn.batches import Batch, Pace, Report, StopSignal, train_in_pieces
 from hocket.learn.catalogue import LEARNERS, default_learner, find_learner, named_settings, require_setting
 from hocket.learn.dqprm import LEARNER as NEEDS_NO_MAP
-from hocket.learn.learner import Block, Player, PolicyInput
+from hocket.learn.learner import Block, Learner, Player, PolicyInput
 from hocket.learn.policies import Run
 from hocket.learn.settings import MOST_STEPS, Settings, SettingValue, rename_settings, used_settings
 from hocket.learn.testing import KINDS, TestLog
@@ -38,6 +38,7 @@ MOST_TEST_NUMBERS = 500_000_000  # in them: the steps, and when each agent was d
 LARGEST_BLOCK = 16  # seeds that go in lock step
 
 
+@renamed_arguments(policies="keep_policies")
 def train(
     task: Task | str | Path | TrainableWorld,  # a built-in name or the path of a file will do
     learner: str | None = None,  # its name; sweep by default
@@ -54,7 +55,6 @@ def train(
     views: Mapping[str, Any] | None = None,
     folder: str | Path | None = None,
     changes: Mapping[str, SettingValue] | None = None,
-    policies: int | None = None,
 ) -> list[Run]:
     """Train a learner on a task, testing the team every so often; return a run for each seed.
 
@@ -73,10 +73,8 @@ def train(
     `save_runs` does, and runs that are there already are left out: after a kill, the same call goes on. (`run_study`
     does so for tasks.)
     """
-    for former, value, new in (("changes", changes, "settings"), ("policies", policies, "keep_policies")):
-        if value is not None:
-            warn_deprecated(f"train({former}=) is deprecated: use train({new}=)")
-    keep_policies = policies if keep_policies is None else keep_policies
+    if changes is not None:
+        warn_deprecated("train(changes=) is deprecated: use train(settings=)")
     foreign = None if isinstance(task, Task | str | Path) or not hasattr(task, "possible_agents") else task
     if foreign is None and (views is not None or folder is not None):
         raise SettingsError("views and folder are for wrapped environments; run_study writes runs of tasks to a folder")
@@ -247,7 +245,15 @@ def make_settings(learner: str, settings: Settings | Mapping[str, SettingValue] 
     return kind(**changes)  # type: ignore[arg-type]
 
 
+def train_piece(learner: Learner, block: Block, steps: int, begin: int, count: int) -> None:
+    """Train a block for a while; a learner that keeps a world finishes it after the last of all steps."""
+    block.train(begin, count)
+    if learner.keeps_world and begin + count == steps:
+        cast(WorldBlock, block).finish(steps)
+
+
 def train_block(
+    learner: Learner,
     block: Block,
     player: Player,
     settings: Settings,
@@ -255,9 +261,8 @@ def train_block(
     steps: int,
     report: Report | None = None,
     stop: StopSignal | None = None,
-    finish: Callable[[int], None] | None = None,
 ) -> tuple[TestLog, int, float]:
-    """Train the seeds of a block, testing the teams every so often; the last step is followed by `finish`.
+    """Train the seeds of a block, testing the teams every so often.
 
     Returns the tests, the steps that were trained, and the seconds that each seed took.
     """
@@ -265,15 +270,11 @@ def train_block(
     tests = TestLog(settings, steps, len(seeds), len(player.finish), len(player.event_time), len(player.returns))
     test, lanes = partial(tests.add, partial(player.play_seeds, block, seeds)), len(seeds) * len(player.finish)
 
-    def train(first: int, count: int) -> None:
-        block.train(first, count)
-        if finish is not None and first + count == steps:
-            finish(steps)
-
     def tell(piece: int, is_tested: bool) -> None:
         if report is not None:
             report(piece * lanes, tests.latest(range(len(seeds)), settings.max_episode_steps) if is_tested else [])
 
+    train = partial(train_piece, learner, block, steps)
     done = train_in_pieces(train, test, tell, settings, steps, Pace(lanes), stop)
     if not steps:
         test()
@@ -290,8 +291,7 @@ def train_batch(
     player = learner.player(tables, settings.temperature, settings.max_episode_steps)
     if world is not None:
         cast(PlanningBlock, block).begin_with(world)
-    finish = cast(WorldBlock, block).finish if learner.keeps_world else None
-    return gather_runs(batch, block, *train_block(block, player, settings, seeds, steps, report, stop, finish))
+    return gather_runs(batch, block, *train_block(learner, block, player, settings, seeds, steps, report, stop))
 
 
 def gather_runs(batch: Batch, block: Block, tests: TestLog, steps: int, seconds: float) -> list[Run]:

@@ -13,16 +13,15 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from hocket.errors import HocketError, printable
 from hocket.files import write_whole
 from hocket.learn.batches import Batch, Pace, train_in_pieces
 from hocket.learn.catalogue import find_learner
 from hocket.learn.testing import KINDS, TestLog
-from hocket.learn.training import check_tests, gather_runs, make_settings, prepare_task
+from hocket.learn.training import check_tests, gather_runs, make_settings, prepare_task, train_piece
 from hocket.learn.warmup import compile_kernels
-from hocket.learn.world import WorldBlock
 from hocket.report.page import report_html
 from hocket.report.summary import summarize
 from hocket.studio.understanding import number_in, task_in
@@ -84,9 +83,7 @@ class TrainingLoop:
 
     def _train(self, done: int, piece: int) -> None:
         begin = time.perf_counter()
-        self.block.train(done, piece)
-        if self.learner.keeps_world and done + piece == self.batch.steps:
-            cast(WorldBlock, self.block).finish(done + piece)
+        train_piece(self.learner, self.block, self.batch.steps, done, piece)
         self.seconds += (time.perf_counter() - begin) / len(self.batch.seeds)
 
     def _tell(self, piece: int, is_tested: bool) -> None:
