@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -79,7 +79,7 @@ def require_settled(settled: bool) -> None:
         raise EndlessError("events")
 
 
-class TeamPlayer(Player):
+class TeamPlayer(Player, ABC):
     """Plays in the team world, many teams side by side."""
 
     arrays: ClassVar[tuple[str, ...]]  # of which policies are made up
@@ -93,16 +93,15 @@ class TeamPlayer(Player):
         self.returns = np.zeros(agents * tables.has_rewards)
         self.no_record, self.no_visits = recording(0, agents), np.zeros((agents, 0), np.int64)
 
-    def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
-        results = self.play_many(arrays, seed, range(number, number + 1), greedy, (record, self.no_visits))
-        self.keep(results)
-        return int(results.steps[0])
-
-    def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool, kept: Kept = None) -> TestResults:
-        return self.play_all([arrays[name][None] for name in self.arrays], [seed], numbers, greedy, kept)
+    def play_many(
+        self, arrays: Arrays, seed: int, numbers: range, greedy: bool, record: Recording | None = None
+    ) -> TestResults:
+        learnt = [arrays[name][None] for name in self.arrays]
+        return self.play_all(learnt, [seed], numbers, greedy, (record or self.no_record, self.no_visits))
 
     def count_visits(self, arrays: Arrays, seed: int, numbers: range, most_steps: int, visits: Ints) -> TestResults:
-        return self.play_many(arrays, seed, numbers, True, (self.no_record, visits))
+        learnt = [arrays[name][None] for name in self.arrays]
+        return self.play_all(learnt, [seed], numbers, True, (self.no_record, visits))
 
     def play_seeds(self, block: Block, seeds: Sequence[int], numbers: range, greedy: bool) -> TestResults:
         if not self.is_stacked:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -50,22 +49,28 @@ class Block(Protocol):
         """Show what the seed at `index` has learnt so far."""
 
 
-class Player(ABC):
-    """Plays test episodes with a learner's policies; each thread needs its own."""
+class Player:
+    """Plays test episodes with a learner's policies, by a method `play` or `play_many` of its own, on which the others
+    build; each thread needs its own."""
 
     finish: Ints  # [N] when each agent was first done in the last episode, in steps; -1: never
     event_time: Ints  # [E] when each event first happened in it, likewise; empty where nobody keeps it
     returns: NDArray[np.float64]  # [N] what each agent's machine paid in it; empty where only completion pays
 
-    @abstractmethod
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         """Play episode `number` of a seed; return its steps, or -1 where the task was not done."""
+        results = self.play_many(arrays, seed, range(number, number + 1), greedy, record)
+        self.finish[:], self.event_time[:] = results.finish[0], results.event_time[0]
+        self.returns[:] = results.returns[0]
+        return int(results.steps[0])
 
-    def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool) -> TestResults:
-        """Play episodes of a seed."""
+    def play_many(
+        self, arrays: Arrays, seed: int, numbers: range, greedy: bool, record: Recording | None = None
+    ) -> TestResults:
+        """Play episodes of a seed; of the first one, keep a record where there is room for one."""
         results, nothing = self.make_results(len(numbers)), recording(0, len(self.finish))
         for index, number in enumerate(numbers):
-            results.steps[index] = self.play(arrays, seed, number, greedy, nothing)
+            results.steps[index] = self.play(arrays, seed, number, greedy, nothing if index or not record else record)
             self._note(results, index)
         return results
 
@@ -89,11 +94,6 @@ class Player(ABC):
         """Make room for what comes of so many episodes."""
         finish, event_time = (np.zeros((count, len(each)), np.int64) for each in (self.finish, self.event_time))
         return TestResults(np.zeros(count, np.int64), finish, event_time, np.zeros((count, len(self.returns))))
-
-    def keep(self, results: TestResults) -> None:
-        """Keep what came of the first of some episodes."""
-        self.finish[:], self.event_time[:] = results.finish[0], results.event_time[0]
-        self.returns[:] = results.returns[0]
 
     def play_seeds(self, block: Block, seeds: Sequence[int], numbers: range, greedy: bool) -> TestResults:
         """Play episodes of each seed with what it has learnt so far."""

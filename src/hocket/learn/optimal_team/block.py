@@ -205,18 +205,11 @@ class JointPlayer(Player):
         actions = np.unravel_index(number, (len(ACTIONS),) * cell.shape[1])
         return np.stack(actions, axis=1).astype(np.int8)
 
-    def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
-        results = self._play(arrays, seed, range(number, number + 1), record)
-        self.keep(results)
-        return int(results.steps[0])
-
-    def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool) -> TestResults:
-        return self._play(arrays, seed, numbers, recording(0, len(self.finish)))
-
-    def _play(self, arrays: Arrays, seed: int, numbers: range, record: Recording) -> TestResults:
-        """Play episodes side by side; of the first one, keep a record."""
+    def play_many(
+        self, arrays: Arrays, seed: int, numbers: range, greedy: bool, record: Recording | None = None
+    ) -> TestResults:
         tables, agents, self.action = self.tables, np.arange(len(self.finish)), arrays["action"]
-        results = self.make_results(len(numbers))
+        results, record = self.make_results(len(numbers)), record or recording(0, len(self.finish))
         results.finish[:] = np.where(tables.is_final[agents, tables.initial], 0, -1)
         results.event_time[:] = -1
         step = 0
