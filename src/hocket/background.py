@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import islice, takewhile
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import NamedTuple, TypeVar
@@ -48,6 +48,13 @@ def gather(sources: Sequence[Iterable[Result]], stop: Event) -> Iterator[Result]
         raise
     finally:
         gone.set()
+
+
+def take_turns(work: Callable[[Item], Result], items: Iterable[Item], threads: int, stop: Event) -> Iterator[Result]:
+    """Do something with each item, in threads that take the next one that nobody has begun, until `stop` is set."""
+    waiting = iter(list(items))
+    turns = [map(work, takewhile(lambda _: not stop.is_set(), waiting)) for _ in range(threads)]
+    return gather(turns, stop)
 
 
 def in_pieces(items: Iterable[Result], size: int, stop: Event) -> Iterator[list[Result]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -14,7 +14,7 @@ from threading import Event
 from typing import Any, cast
 
 from hocket.arguments import whole
-from hocket.background import gather
+from hocket.background import take_turns
 from hocket.capacity import require_memory
 from hocket.errors import SettingsError, shown
 from hocket.lazy import renamed_arguments, warn_deprecated
@@ -119,15 +119,11 @@ def train(
     workers = count_workers(threads)
     shares = share_out(batch, workers)
     check_memory(shares, workers)
-    waiting = iter(list(enumerate(shares)))
 
-    def work() -> Iterator[tuple[int, list[Run]]]:
-        for place, batch in waiting:
-            if left.is_set():
-                return
-            yield place, train_batch(batch, tables, report, stopped)
+    def work(place: int) -> tuple[int, list[Run]]:
+        return place, train_batch(shares[place], tables, report, stopped)
 
-    finished = dict(gather([work() for _ in range(min(workers, len(shares)))], left))
+    finished = dict(take_turns(work, range(len(shares)), min(workers, len(shares)), left))
     return [keeping(run, keep_policies) for place in sorted(finished) for run in finished[place]]
 
 

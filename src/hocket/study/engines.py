@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from threading import Event
 from typing import Any, Protocol
 
-from hocket.background import GLANCE, gather, in_pieces, unless_stopped
+from hocket.background import GLANCE, gather, in_pieces, take_turns, unless_stopped
 from hocket.errors import ClusterError, HocketError, SettingsError, needs_extra, printable, require_known
 from hocket.files import TOGETHER
 from hocket.learn.batches import Batch, Report, StopSignal
@@ -86,17 +86,13 @@ class ThreadEngine:
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
         """Let each thread take the next batch that nobody has begun."""
         unless_stopped(lambda: check_memory(batches, self.workers), stop)
-        waiting = iter(list(batches))
 
-        def work() -> Iterator[list[Finished]]:
-            for batch in waiting:
-                if stop.is_set():
-                    return
-                yield run_batch(batch, compile_task(batch.task), reporter(batch), stop.is_set)
+        def work(batch: Batch) -> list[Finished]:
+            return run_batch(batch, compile_task(batch.task), reporter(batch), stop.is_set)
 
         workers = min(self.workers, len(batches))
         with compiling_ahead([batch.learner for batch in batches] if workers > 1 else []):
-            yield from gather([work() for _ in range(workers)], stop)
+            yield from take_turns(work, batches, workers, stop)
 
 
 class DeviceEngine:
