@@ -16,11 +16,16 @@ LINE = Html("\n")
 def fill(folder: str, name: str, styles: Sequence[str], scripts: Sequence[str], parts: Mapping[str, Html]) -> str:
     """Fill the page `name` of a folder of this package, and put the head, styles and scripts around it."""
     around = {
-        "body": _filled(_asset(folder, name), parts),
+        "body": fragment(folder, name, parts),
         "style": join((_asset(folder, style) for style in styles), LINE),
         "script": join((_asset(folder, script) for script in scripts), LINE),
     }
     return _filled(_asset("", "document.html"), {**parts, **around})
+
+
+def fragment(folder: str, name: str, parts: Mapping[str, Html]) -> Html:
+    """Fill a part of a page, a file `name` in a folder of this package."""
+    return _filled(_asset(folder, name).removesuffix("\n"), parts)
 
 
 def note(*content: str) -> Html:

@@ -12,14 +12,14 @@ from pathlib import Path
 from hocket.draw.geometry import Point
 from hocket.draw.graphviz import embedded_machine
 from hocket.draw.map_svg import agent_badge, legend, map_svg
-from hocket.draw.markup import Html, join, tag
+from hocket.draw.markup import Html, escape, join, tag
 from hocket.draw.scene import Scene
 from hocket.draw.task_picture import MOST_STATES, MOST_TRANSITIONS
 from hocket.errors import HocketError, counted
 from hocket.files import MEGABYTE, exists, read_text
 from hocket.learn.catalogue import LEARNERS
 from hocket.machine.reward_machine import RewardMachine
-from hocket.report.document import block, note
+from hocket.report.document import block, fragment, note
 from hocket.report.page.standings import bounds, comparisons, published_table, settings_and_data, statistics
 from hocket.report.performance import LAST_TESTS
 from hocket.report.summary import RunGroup, Section, Summary, ranged
@@ -115,20 +115,8 @@ def exploration_section(folder: Path | None) -> Html:
         summary, claim = (str(document[key]) for key in ("summary", "claim"))
     except (HocketError, OSError, ValueError, RecursionError, KeyError, TypeError) as error:
         return tag("section", note(f"What was learnt by exploring cannot be read: {error}"))
-    source = f"data:image/svg+xml;base64,{base64.b64encode(drawing.encode()).decode()}"
-    caption = (
-        "The local machines that were learnt. ×n: n episodes show the transition; thin and dashed: few do. "
-        "An event with a question mark was never tried in that state."
-    )
-    image = tag("img", src=source, alt="The machines that were learnt", style="max-width:100%")
-    return tag(
-        "section",
-        tag("h2", "The machine was learnt by exploring"),
-        tag("p", summary),
-        tag("p", "Steps of exploring come before those of the learning curves of the explored task."),
-        tag("figure", image, tag("figcaption", caption)),
-        note(claim),
-    )
+    source = Html(base64.b64encode(drawing.encode()).decode())
+    return fragment("page", "exploration.html", {"summary": escape(summary), "drawing": source, "claim": escape(claim)})
 
 
 # A task.

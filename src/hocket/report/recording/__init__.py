@@ -77,33 +77,19 @@ def lanes_svg(recording: TeamRecording) -> Html:
     width, height = LEFT + COLUMN * (len(shown) + 2), TOP + LANE * len(agents)
     lines = [tag("path", class_="lane", d=f"M{LEFT:g} {y:g} H{width - COLUMN:g}") for y in down.values()]
     names = [tag("text", agent, class_="name", x=LEFT - 12, y=y) for agent, y in down.items()]
-    return tag(
-        "svg",
-        *lines,
-        *names,
-        *_holds(recording, across, down),
-        *_arrows(recording, across, down),
-        *(_mark(recording.frames[number], number, across[number], down) for number in shown),
-        class_="lanes",
-        viewBox=f"0 0 {width:g} {height:g}",
-        width=width,
-        height=height,
-        role="img",
-        aria_label="What every agent promised, decided and heard",
-    )
+    marks = (_mark(recording.frames[number], number, across[number], down) for number in shown)
+    drawn = [*lines, *names, *_holds(recording, across, down), *_arrows(recording, across, down), *marks]
+    size = {"viewBox": f"0 0 {width:g} {height:g}", "width": width, "height": height}
+    label = "What every agent promised, decided and heard"
+    return tag("svg", *drawn, class_="lanes", **size, role="img", aria_label=label)
 
 
 def _mark(frame: Frame, number: int, across: float, down: dict[str, float]) -> Html:
     label = tag("text", frame.event, y=-13) if frame.event and frame.kind in ("decide", "promise") else Html("")
-    return tag(
-        "g",
-        tag("title", f"{frame.said} ({frame.time:.2f} s)"),
-        tag("path", d=MARKS.get(frame.kind, MARKS["stop"])),
-        label,
-        class_=f"mark {frame.kind}",
-        transform=f"translate({across:g} {down[frame.name]:g})",
-        data_frame=number,
-    )
+    title = tag("title", f"{frame.said} ({frame.time:.2f} s)")
+    shape = tag("path", d=MARKS.get(frame.kind, MARKS["stop"]))
+    place = f"translate({across:g} {down[frame.name]:g})"
+    return tag("g", title, shape, label, class_=f"mark {frame.kind}", transform=place, data_frame=number)
 
 
 def _holds(recording: TeamRecording, across: dict[int, float], down: dict[str, float]) -> Iterator[Html]:
