@@ -79,9 +79,9 @@ def lanes_svg(recording: TeamRecording) -> Html:
     names = [tag("text", agent, class_="name", x=LEFT - 12, y=y) for agent, y in down.items()]
     marks = (_mark(recording.frames[number], number, across[number], down) for number in shown)
     drawn = [*lines, *names, *_holds(recording, across, down), *_arrows(recording, across, down), *marks]
-    size = {"viewBox": f"0 0 {width:g} {height:g}", "width": width, "height": height}
-    label = "What every agent promised, decided and heard"
-    return tag("svg", *drawn, class_="lanes", **size, role="img", aria_label=label)
+    view, label = f"0 0 {width:g} {height:g}", "What every agent promised, decided and heard"
+    size = {"width": width, "height": height}
+    return tag("svg", *drawn, class_="lanes", viewBox=view, **size, role="img", aria_label=label)
 
 
 def _mark(frame: Frame, number: int, across: float, down: dict[str, float]) -> Html:
