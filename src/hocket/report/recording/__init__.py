@@ -55,7 +55,7 @@ def recording_html(recording: TeamRecording, verification: Verification) -> str:
         "last": Html(str(max(0, len(frames) - 1))),
         "data": data_block("recording", data),
     }
-    return fill("recording", "recording.html", ("shared.css", "recording.css"), ("recording.js",), parts)
+    return fill("recording", "recording.html", ("shared.css", "recording.css"), ("elements.js", "recording.js"), parts)
 
 
 def _encoded(recording: TeamRecording, frame: Frame, unit: float) -> list[object]:

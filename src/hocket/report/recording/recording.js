@@ -13,7 +13,13 @@ function show(number) {
   for (const [agent, kind, x, y] of recording.frames.slice(0, number + 1)) {
     if (kind === "move" && agent >= 0) places[agent] = [x, y];
   }
-  discs.forEach((disc, agent) => disc.setAttribute("transform", `translate(${places[agent].join(" ")})`));
+  discs.forEach((disc, agent) => {
+    const [x, y] = places[agent];
+    const here = [...discs.keys()].filter((other) => places[other].join() === places[agent].join());
+    const around = aroundPoint(here.indexOf(agent), here.length); // in radii of a disc
+    const radius = Number(disc.querySelector("circle").getAttribute("r"));
+    disc.setAttribute("transform", `translate(${x + radius * around.x} ${y + radius * around.y}) scale(${around.size})`);
+  });
   marks.forEach((mark) => mark.classList.toggle("later", Number(mark.dataset.frame) > number));
   lines.forEach((line, place) => line.classList.toggle("now", place === number));
   const line = lines[number];
