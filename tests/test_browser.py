@@ -22,7 +22,11 @@ from hocket.learn.policies import reference_teammates
 from hocket.report.film import BETWEEN, STEP, film_svg, frames
 from hocket.report.page import write_report
 from hocket.report.page.standings import number
+from hocket.report.recording import write_recording
 from hocket.report.summary import summarize
+from hocket.runtime.launch import find_agreed
+from hocket.runtime.log import AgentLog
+from hocket.runtime.settings import RunSettings
 from hocket.study.records import TestSummary
 from hocket.study.store import load_results
 from rest import boxes, settle
@@ -754,3 +758,29 @@ def test_curves_beside_each_other_name_all_lines_and_lead_to_their_task(open_pag
         expect(figure.locator(".tooltip tbody tr[data-label]")).to_have_count(whole.count())
     figures.first.get_by_role("link").click()
     expect(page.locator("#task-1 h2")).to_be_in_viewport()
+
+
+def test_agents_in_one_cell_stand_beside_each_other_on_the_page_of_a_run(open_page, tmp_path):
+    task, middle = hk.load_task("rendezvous-2"), 34
+    settings = RunSettings(task, "one", find_agreed(task))
+    settings.save(tmp_path)
+    moves = [("start",), *(("move", agent, 1, 0, 0, middle) for agent in task.agents)]
+    for name in (*task.agents, "world"):
+        log = AgentLog(tmp_path / f"{name}.log", settings.header(name), durable=False)
+        log.append(moves if name == "world" else [("start", 1)])
+        log.close()
+    page = open_page(url=write_recording(tmp_path).resolve().as_uri())
+    places = page.evaluate(
+        """() => {
+          const slider = document.getElementById("time");
+          const discs = [...document.querySelectorAll(".starts .agent")];
+          return Array.from({ length: 1 + Number(slider.max) }, (_, number) => {
+            slider.value = number;
+            slider.dispatchEvent(new Event("input"));
+            return discs.map((disc) => disc.getAttribute("transform"));
+          });
+        }"""
+    )
+    assert all(one != other for one, other in places)
+    assert ["scale(0." in place for place in places[-1]] == [True, True]  # both are in the middle
+    assert ["scale(1)" in place for place in places[0]] == [True, True]

@@ -301,27 +301,6 @@ def test_report_shows_a_lane_for_each_agent(hocket, finished, tmp_path):
     assert "http" not in page
 
 
-@pytest.mark.browser
-def test_agents_in_one_cell_stand_beside_each_other_on_the_page_of_a_run(hocket, finished, tmp_path, browser):
-    hocket("report", finished, "-o", tmp_path / "page.html")
-    page = browser.new_page()
-    page.goto((tmp_path / "page.html").as_uri())
-    places = page.evaluate(
-        """() => {
-          const slider = document.getElementById("time");
-          const discs = [...document.querySelectorAll(".starts .agent")];
-          return Array.from({ length: 1 + Number(slider.max) }, (_, number) => {
-            slider.value = number;
-            slider.dispatchEvent(new Event("input"));
-            return discs.map((disc) => disc.getAttribute("transform"));
-          });
-        }"""
-    )
-    page.close()
-    assert all(len({*moment}) == 2 for moment in places) and {*places[0]} != {*places[-1]}
-    assert any("scale(0." in place for moment in places for place in moment)  # where they meet
-
-
 def test_a_run_can_be_looked_at_in_foxglove(hocket, finished, tmp_path):
     from mcap.reader import make_reader
 
