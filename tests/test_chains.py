@@ -111,6 +111,15 @@ def time_of_walk(cells: int, right: float, left: float) -> Fraction:
     return total
 
 
+def test_what_a_block_leads_to_counts_where_blocks_are_dissected(monkeypatch):
+    monkeypatch.setattr(elimination, "LEAF", 2)
+    first, second = walk(8, 0.25, 0.5), walk(5, 0.5, 0.25)  # one after the other
+    rows = [{len(first) if end == GOAL else end: chance for end, chance in row.items()} for row in first]
+    rows += [{end if end == GOAL else len(first) + end: chance for end, chance in row.items()} for row in second]
+    found = solve(make_chain(rows))
+    assert contains(found.steps, time_of_walk(8, 0.25, 0.5) + time_of_walk(5, 0.5, 0.25))
+
+
 @pytest.mark.parametrize(
     ("right", "left"),
     [(0.5, 0.25), (0.25, 0.25), (0.25, 0.375), (0.25, 0.5), (1e-6, 1e-9), (0.3, 0.5)],
