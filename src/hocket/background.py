@@ -77,8 +77,10 @@ def unless_stopped(work: Callable[[], Result], stop: Event) -> Result | None:
 
 
 def in_threads(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> list[Result]:
-    """Do something with each item, in so many threads, and list what comes of it; with one thread, here. After an error
-    nothing more is begun, and what was begun has ended."""
+    """Do something with each item, in so many threads, and list what comes of it; with one thread, here.
+
+    After an error nothing more is begun, and what was begun has ended.
+    """
     if threads == 1:
         return [work(item) for item in items]
     with ThreadPoolExecutor(threads) as pool:

@@ -172,7 +172,7 @@ class RunStudy(TrackedOptions):
     seeds: MaybeNumber = None  # Number of seeds, instead of the study's.
 
     def run(self) -> int:
-        from hocket.study.study import load_study  # loads the compiler
+        from hocket.study.study import load_study  # loads what --help does not need
 
         return self.execute(load_study(self.study, self.seeds))
 
@@ -190,7 +190,7 @@ class Paper(TrackedOptions):
 
     def run(self) -> int:
         from hocket.cli.results import print_results, results_as_json
-        from hocket.study.study import load_study  # loads the compiler
+        from hocket.study.study import load_study  # loads what --help does not need
 
         begin, name = time.perf_counter(), "paper-quick" if self.quick else "paper"
         folder = self.out or Path("runs", name)

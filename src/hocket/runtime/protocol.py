@@ -101,8 +101,10 @@ class Participant:
         return self._output()
 
     def perceive(self, willing: int, stamp: int = 0) -> Output:
-        """Take note of the events whose conditions hold while the agent stands still, none if it moves, which it must
-        not do while it is holding; begin what it can."""
+        """Take note of the events whose conditions hold while the agent stands still, and begin what it can.
+
+        None hold if it moves, which it must not do while it is holding.
+        """
         self._come(stamp)
         self.willing = willing & ~self.spent
         self._act()
