@@ -126,7 +126,7 @@ class HearsWhileBound(Participant):
 class RefusesAfterwards(Participant):
     """Refuses what it has decided, if asked again."""
 
-    def _asked(self, first, number, event):
+    def _asked(self, sender, first, number, event):
         self._refuse(first, number, event)
 
 

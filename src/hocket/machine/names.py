@@ -124,13 +124,13 @@ def require_member(name: str, names: Names, what: str) -> None:
     require_known(name, names, what, MachineError, IN_THIS_MACHINE)
 
 
-def invert(lists: Mapping[Key, Iterable[str]], names: Iterable[str]) -> Mapping[str, tuple[Key, ...]]:
+def invert(lists: Mapping[Key, Iterable[Value]], names: Iterable[Value]) -> Mapping[Value, tuple[Key, ...]]:
     """List for each name the keys in whose lists it is.
 
     >>> dict(invert({"A1": ["a"], "A2": ["a", "b"]}, ["a", "b", "c"]))
     {'a': ('A1', 'A2'), 'b': ('A2',), 'c': ()}
     """
-    keys: dict[str, list[Key]] = {name: [] for name in names}
+    keys: dict[Value, list[Key]] = {name: [] for name in names}
     for key, members in lists.items():
         for name in members:
             keys[name].append(key)

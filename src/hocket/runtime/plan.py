@@ -115,10 +115,7 @@ class NumberedTeam:
                 raise AssignmentError(f"a team machine of more than {LARGEST_TEAM:,} states cannot be simulated")
             _, machine = listed
         moves = _moves(machine.graph, range(len(machine.events)))
-        before: list[list[int]] = [[] for _ in moves]
-        for source, row in enumerate(moves):
-            for target in row.values():
-                before[target].append(source)
+        before = invert({source: row.values() for source, row in enumerate(moves)}, range(len(moves)))
         distance = distances_from(np.flatnonzero(machine.is_final).tolist(), before.__getitem__)
         ways = tuple(
             tuple(event for event, target in row.items() if target in distance and distance[target] < distance[state])

@@ -113,11 +113,8 @@ class Participant:
     def receive(self, sender: int, message: Message) -> Output:
         """Take a message; what does not make sense is ignored."""
         kind, *fields = message
-        if kind == ASK:
-            self._asked(*fields)
-        else:  # in the order of the kinds
-            take = (self._offered, self._locked, self._refused, self._hear, self._acknowledged)[kind]
-            take(sender, *fields)
+        by_kind = (self._offered, self._locked, self._refused, self._hear, self._acknowledged, self._asked)
+        by_kind[kind](sender, *fields)
         return self._output()
 
     def tick(self) -> Output:
@@ -192,8 +189,7 @@ class Participant:
             pair = self.agent * len(self.plan.agents) + agent
             heard[pair] = heard.get(pair, 0) + 1
         self._log("decide", first, number, event, tuple(heard.items()), self.stamp)
-        for agent in others:
-            self.messages.append((agent, self.outbox[agent][-1][1]))
+        self.messages += [(agent, self.outbox[agent][-1][1]) for agent in others]
 
     def _others(self, event: int) -> list[int]:
         """List the agents that have to hear of an event."""
@@ -211,7 +207,7 @@ class Participant:
             self._pass_on(promise)
         elif number <= self.newest.get(first, 0):
             if me == deciders[-1]:
-                self._asked(first, number, event)
+                self._asked(sender, first, number, event)
             else:
                 self.messages.append((deciders[-1], (ASK, first, number, event)))
         elif promise is not None or self._is_behind(clock):
@@ -226,7 +222,7 @@ class Participant:
             _join(joined, self.clock.items())
             self._promise(Promise(first, number, event, incarnations, tuple(joined.items())))
 
-    def _is_behind(self, clock: Clock) -> bool:
+    def _is_behind(self, clock: Iterable[tuple[int, int]]) -> bool:
         """Say whether there is something that the others have heard, that concerns this agent, and that it has not."""
         agents, heard = len(self.plan.agents), self.clock
         return any(pair % agents == self.agent and count > heard.get(pair, 0) for pair, count in clock)
@@ -243,12 +239,10 @@ class Participant:
     def _refuse(self, first: int, number: int, event: int) -> None:
         """Tell all earlier deciders that nothing comes of a transaction; it is never agreed to again."""
         self.newest[first] = max(number, self.newest.get(first, 0))
-        for agent in self.plan.deciders[event]:
-            if agent == self.agent:
-                break
-            self.messages.append((agent, (REFUSE, first, number)))
+        earlier = [agent for agent in self.plan.deciders[event] if agent < self.agent]
+        self.messages += [(agent, (REFUSE, first, number)) for agent in earlier]
 
-    def _asked(self, first: int, number: int, event: int) -> None:
+    def _asked(self, _: int, first: int, number: int, event: int) -> None:
         """Say, as the last decider, that nothing came of a transaction; if it was decided, the event says so again."""
         if not any(message[1:3] == (first, number) for told in self.outbox.values() for _, message in told):
             self._refuse(first, number, event)
@@ -273,9 +267,7 @@ class Participant:
             return
         if count != heard + 1 or (promise is not None and promise[:2] != (first, number)):
             return  # out of turn; or it is bound, and hears of nothing else
-        if any(other % agents == me and other != pair and told > known.get(other, 0) for other, told in clock):
-            return
-        if event not in self.plan.moves[me][self.state]:
+        if event not in self.plan.moves[me][self.state] or self._is_behind([each for each in clock if each[0] != pair]):
             return
         self._log("hear", sender, first, number, event, clock)
         self.messages.append((sender, (ACK, count)))
@@ -293,9 +285,7 @@ class Participant:
                 self._act()
 
     def _resend(self) -> None:
-        for agent, told in self.outbox.items():
-            for _, message in told[:WINDOW]:
-                self.messages.append((agent, message))
+        self.messages += [(agent, message) for agent, told in self.outbox.items() for _, message in told[:WINDOW]]
         if self.promise is not None:
             self._pass_on(self.promise)
         else:

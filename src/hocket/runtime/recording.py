@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,38 +101,34 @@ def _frame(settings: RunSettings, log: LogContents, place: Place, begun: float, 
 
 def causal_pairs(plan: Plan, logs: Mapping[str, LogContents]) -> Iterator[tuple[Place, Place]]:
     """Pair each hearing with the decision that it is of."""
-    told: dict[tuple[int, int], list[Place]] = {}
-    entries = [(agent, (name, index), entry) for agent, name in enumerate(plan.agents) if name in logs
-               for index, entry in enumerate(logs[name].entries)]  # fmt: skip
-    for agent, place, entry in entries:
-        for other in plan.knowers[entry[3]] if entry[0] == "decide" else ():
-            told.setdefault((agent, other), []).append(place)
-    waiting = {pair: iter(places) for pair, places in told.items()}
-    for agent, place, entry in entries:
-        if entry[0] == "hear" and (cause := next(waiting.get((entry[1], agent), iter(())), None)) is not None:
-            yield place, cause
+    entries = [logs[name].entries if name in logs else () for name in plan.agents]
+    for (hearer, mine), (teller, theirs) in product(enumerate(entries), repeat=2):
+        heard = (at for at, entry in enumerate(mine) if entry[0] == "hear" and entry[1] == teller)
+        told = (at for at, entry in enumerate(theirs) if entry[0] == "decide" and hearer in plan.knowers[entry[3]])
+        for hearing, decision in zip(heard, told, strict=False):
+            yield (plan.agents[hearer], hearing), (plan.agents[teller], decision)
 
 
 def causal_order(plan: Plan, logs: Mapping[str, LogContents]) -> list[Place]:
     """Sort all entries: what has to come before comes before, and otherwise by time."""
     entries = {(name, index): entry for name, log in logs.items() for index, entry in enumerate(log.entries)}
-    before = {(name, index): {(name, index - 1)} if index else set() for name, index in entries}
+    sorter = TopologicalSorter({(name, index): [(name, index - 1)] if index else [] for name, index in entries})
     moves = {entry[1:3]: place for place, entry in entries.items() if place[0] == WORLD and entry[0] == "move"}
     promises = {(place[0], entry[1:4]): place for place, entry in entries.items() if entry[0] == "promise"}
     for after, cause in causal_pairs(plan, logs):
-        before[after].add(cause)
-    for (name, index), entry in entries.items():
+        sorter.add(after, cause)
+    for place, entry in entries.items():
+        name = place[0]
         if name == WORLD or entry[0] not in ("decide", "promise"):
             continue
         if entry[0] == "decide":
             agreed = (promises.get((plan.agents[other], entry[1:4])) for other in plan.deciders[entry[3]])
-            before[name, index] |= {place for place in agreed if place is not None and place[0] != name}
+            sorter.add(place, *(promise for promise in agreed if promise is not None and promise[0] != name))
         stamp = int(entry[-1])  # of the move that led to where the agent stands
         if (name, stamp) in moves:
-            before[name, index].add(moves[name, stamp])
+            sorter.add(place, moves[name, stamp])
         if (name, stamp + 1) in moves and plan.agents.index(name) in plan.controllers[entry[3]]:
-            before[moves[name, stamp + 1]].add((name, index))
-    sorter = TopologicalSorter(before)
+            sorter.add(moves[name, stamp + 1], place)
     try:
         sorter.prepare()
     except CycleError:
@@ -181,10 +178,7 @@ class Verification:
 
     def as_json(self) -> dict[str, object]:
         """Lay it out as plain data."""
-        missing = {agent: list(events) for agent, events in self.missing.items()}
-        answer: dict[str, object] = {"ok": self.ok, "contradiction": self.contradiction, "trace": list(self.trace)}
-        answer |= {"complete": self.complete, "missing": missing, "kills": dict(self.kills)}
-        return answer | {"notes": list(self.notes)}
+        return {"ok": self.ok, **{name: value for name, value in vars(self).items() if name != "task"}}
 
 
 def verify(folder: str | Path) -> Verification:

@@ -26,23 +26,21 @@ def read_log(path: str | Path, observed: Observed | None = None, outcome: str | 
     if observed not in (None, "effective"):
         rule = "runs keep accepted events only, so observed must be 'effective'"
         raise FormatError(f"{rule}, got {observed!r}", path=path)
-    episodes = (_recorded(path),) if exists(path / "run.json") else tuple(_replayed(path))
+    episodes = tuple(_episodes(path))
     if not any(episode.attempts for episode in episodes):
         raise FormatError("has no episodes with events", path=path)
     return Log(episodes, "effective")
 
 
-def _recorded(folder: Path) -> Episode:
-    """The run of a team as processes, whose logs have to agree."""
-    from hocket.runtime.recording import verify  # loads all that runs teams, which few commands need
+def _episodes(folder: Path) -> Iterator[Episode]:
+    """The run of a team as processes, whose logs have to agree; or the episodes of trained teams that are replayed."""
+    if exists(folder / "run.json"):
+        from hocket.runtime.recording import verify  # loads all that runs teams, which few commands need
 
-    if not (verification := verify(folder)).ok:
-        raise FormatError(verification.explain(), path=folder)
-    return _episode(folder.name, verification.trace, verification.complete)
-
-
-def _replayed(folder: Path) -> Iterator[Episode]:
-    """The episodes of trained teams that a report replays."""
+        if not (verification := verify(folder)).ok:
+            raise FormatError(verification.explain(), path=folder)
+        yield _episode(folder.name, verification.trace, verification.complete)
+        return
     from hocket.study.store import load_results  # likewise
 
     for record in load_results(folder).records:

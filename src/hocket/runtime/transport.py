@@ -272,9 +272,8 @@ class ZenohTransport(Transport):
         loop = asyncio.get_running_loop()
 
         def take(sample: Any) -> None:  # noqa: ANN401 - in a thread of zenoh's
-            data = sample.payload.to_bytes()
             sender = str(sample.key_expr).rpartition("/")[2]
-            loop.call_soon_threadsafe(self._take, sender, data)
+            loop.call_soon_threadsafe(self._take, sender, sample.payload.to_bytes())
 
         try:
             self.session = await asyncio.to_thread(zenoh.open, config)

@@ -167,12 +167,11 @@ def main() -> int:
     """Run the process that the command line names."""
     folder, name = sys.argv[1:]
     try:
-        asyncio.run(_run(Path(folder), name))
+        with suppress(BrokenPipeError):
+            asyncio.run(_run(Path(folder), name))
     except HocketError as error:
         print(json.dumps({"error": str(error)}), flush=True)
         return 2
-    except BrokenPipeError:
-        return 0
     return 0
 
 
