@@ -111,15 +111,17 @@ def make_log(episodes: Iterable[Sequence[Attempt | tuple[str, bool] | tuple[str,
 Row = tuple[int, Mapping[str, object]]  # a line, or of an XES log a trace, and what it says by column
 
 
-def read_log(path: str | Path, observed: Observed | None = None, outcome: str | None = None) -> Log:
-    """Read a log of episodes from a file: .csv, .jsonl or .xes; `hocket.read_log` says what they have to be like."""
+def read_log(
+    path: str | Path, observed: Observed | None = None, outcome: str | None = None, content: bytes | None = None
+) -> Log:
+    """Read a log of episodes from a file (.csv, .jsonl, .xes), or from its content; `hocket.read_log` says more."""
     path = Path(path)
     if observed is not None and observed not in OBSERVED:
         raise LogError(f"observed must be one of {', '.join(OBSERVED)}, got {shown(observed)}")
     suffix, rule = path.suffix.lower(), "the format of a log is told by its suffix"
     if suffix not in READERS:
         raise FormatError(f"{rule}, got {suffix!r} ({known_names(suffix, READERS)})", path=path)
-    file = open_regular(path)
+    file = open_regular(path) if content is None else io.BytesIO(content)
     with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text, located(path=path, kind=FormatError):
         if text.buffer.seek(0, io.SEEK_END) > LIMIT:
             raise FormatError(f"must be at most {LIMIT // MEGABYTE:,} MB")

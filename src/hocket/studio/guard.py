@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -114,19 +115,17 @@ def page_secret(port: int, folder: Path) -> str:
 
 
 def _user_secret() -> bytes:
-    try:
+    secret = secrets.token_bytes(SECRET)
+    with suppress(OSError, RuntimeError, HocketError):  # there may be no home
         folder = user_folder("XDG_STATE_HOME", ".local", "state")
         remove_unfinished(folder, older_than=LONG_AGO)
         path = folder / "studio.key"
-        secret = _read_secret(path)
-        if secret is None:
-            secret = secrets.token_bytes(SECRET)
-            with GrowingFile(path, 0o600) as file:  # which replaces whatever bears the name
-                file.add(secret)
-                file.keep()
-        return secret
-    except (OSError, RuntimeError, HocketError):  # there may be no home
-        return secrets.token_bytes(SECRET)
+        if (kept := _read_secret(path)) is not None:
+            return kept
+        with GrowingFile(path, 0o600) as file:  # which replaces whatever bears the name
+            file.add(secret)
+            file.keep()
+    return secret
 
 
 def _read_secret(path: Path) -> bytes | None:

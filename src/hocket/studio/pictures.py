@@ -31,34 +31,31 @@ def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
     """Describe a machine and its layout; a large one without it, unless the page can wait, a huge one as a summary."""
     if len(machine.states) > MOST_STATES or len(machine.graph.target) > MAX_TRANSITIONS:
         return summary_of(machine)
-    names = tuple(machine.states)
-    edges: dict[tuple[int, int], list[str]] = {}
-    events = tuple(machine.events)
-    for source, label, target in zip(*(part.tolist() for part in machine.graph[1:]), strict=True):
-        edges.setdefault((source, target), []).append(events[label])
+    place, edges = machine.states.index, dict[tuple[str, str], list[str]]()
+    for (source, event), target in machine.transitions.items():
+        edges.setdefault((source, target), []).append(event)
     data: Data = {
-        "states": list(names),
+        "states": [*machine.states],
         "initial": machine.start,
         "final": np.flatnonzero(machine.is_final).tolist(),
         "members": {name: _few(members) for name, members in machine.members.items() if members != (name,)},
-        "edges": [{"from": source, "to": target, "events": events} for (source, target), events in edges.items()],
+        "edges": [{"from": place(start), "to": place(end), "events": events} for (start, end), events in edges.items()],
     }
     data |= _boxes(machine, wait)
-    if not wait and len(names) > AT_ONCE:
+    if not wait and len(machine.states) > AT_ONCE:
         return data | {"later": True}
     return data | {"layout": place_cached(machine)}  # whose edges have the same order
 
 
 def _boxes(machine: RewardMachine, wait: bool) -> Data:
     """List boxes and their states, the outer ones first; add the machine with closed boxes, if they can be closed."""
-    boxes, place = boxes_of(machine), machine.states.index
-    inner = {state: box for box, states in boxes.items() for state in states}  # the innermost
-    if not boxes:
+    if not (boxes := boxes_of(machine)):
         return {}
+    inner = {state: box for box, states in boxes.items() for state in states}  # the innermost
     data: Data = {
         "labels": [label_in(inner[state], state) if state in inner else state for state in machine.states],
         "boxes": [
-            {"name": name, "label": name.split(INSIDE)[-1], "states": [place(state) for state in states]}
+            {"name": name, "label": name.split(INSIDE)[-1], "states": [*map(machine.states.index, states)]}
             for name, states in boxes.items()
         ],
     }
@@ -98,15 +95,8 @@ def summary_of(machine: RewardMachine) -> Data:
         distance[state] = distance[int(graph.source[via[state]])] + 1
     layers = Counter(distance.values())
     final = Counter(distance[state] for state in np.flatnonzero(machine.is_final).tolist() if state in distance)
-    return {
-        "summary": {
-            "states": len(machine.states),
-            "transitions": len(graph.target),
-            "final": len(machine.final),
-            "layers": [*layers.values()],
-            "final_layers": [final[layer] for layer in layers],
-        }
-    }
+    counts: Data = {"states": len(machine.states), "transitions": len(graph.target), "final": len(machine.final)}
+    return {"summary": counts | {"layers": [*layers.values()], "final_layers": [final[layer] for layer in layers]}}
 
 
 def team_picture(machine: RewardMachine | Composition, interesting: Sequence[str] = (), *, wait: bool = False) -> Data:

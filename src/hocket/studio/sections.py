@@ -76,10 +76,9 @@ def path_of(line: str) -> Path:
     position = 0
     while match := KEY.match(line, position):
         names.append(next(part for part in match.groups() if part is not None))
-        position = match.end()
-        if line[position : position + 1] != ".":
+        position = match.end() + 1
+        if line[match.end() : position] != ".":
             break
-        position += 1
     return tuple(names)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hocket.documents import Document
 from hocket.draw.map_svg import map_svg
@@ -32,9 +31,6 @@ from hocket.task.repair import repair_task
 from hocket.task.task import Task
 from hocket.task.teamwork.check import Stall, TeamCheck
 from hocket.task.verdict import Part, Verdict, check_machine, check_task, with_delays
-
-if TYPE_CHECKING:
-    from hocket.inference.logs import Log
 
 COLOR_NUMBERS = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as the page's style has them
 MOST_REPAIRS, MOST_SEARCHES = 6, 24
@@ -99,20 +95,15 @@ def how_written(document: Document) -> Data:
     kinds = (*LANGUAGES, "parts", "file", "calls", *PARTS)
     kind = next((kind for kind in kinds if kind in table), "transitions")
     said = table[kind] if kind in LANGUAGES else ""
-    return {
-        "machine": kind,
-        "sentence": "; ".join(said) if isinstance(said, list) else str(said),
-        "team": "team" in document,
-    }
+    sentence = "; ".join(said) if isinstance(said, list) else str(said)
+    return {"machine": kind, "sentence": sentence, "team": "team" in document}
 
 
 def _world(subject: Task | Design, wait: bool) -> Data:
     """Tell of a task, or of a machine without a world."""
     if isinstance(subject, Task):
         scene, decomposition, knows = scene_of(subject), subject.decomposition, subject.knows
-        events: dict[str, str | None] = {
-            event: write_conditions(conditions) for event, conditions in subject.events.items()
-        }
+        events: dict[str, Any] = {event: write_conditions(conditions) for event, conditions in subject.events.items()}
         styles = choose_styles((*scene.styles, *events))  # those of drawings and reports come first
         numbers, colors, control, needs = scene.numbers, scene.colors, subject.controllers, subject.needs
         about: Data = {"name": subject.name, "description": subject.description, "map": _map(subject, scene)}
@@ -213,23 +204,16 @@ def judge(subject: Task | Design) -> Data:
     example = verdict.decomposition.counterexample
     story = () if example is None else example.sentences
     stall = next((part.value.stall for part in verdict.parts if isinstance(part.value, TeamCheck)), None)
+    # Whether events may be heard late is an answer, too; where it is no, nobody has to mind.
+    answers = [(part, part.ok and getattr(part.value, "tolerant", True)) for part in verdict.parts if part.answer]
     return {
         "ok": verdict.ok,
-        "answers": [
-            {"ok": part.ok and _is_tolerant(part.document), "required": part.name != "delays", "said": part.answer}
-            for part in verdict.parts
-            if part.answer
-        ],
+        "answers": [{"ok": ok, "required": part.name != "delays", "said": part.answer} for part, ok in answers],
         "problems": [problem for problem in verdict.problems if problem not in story],
         "warnings": list(verdict.warnings),
         "notes": list(verdict.notes),
         "stall": None if stall is None or isinstance(subject, Design) else _walk(subject, stall),
     }
-
-
-def _is_tolerant(document: object) -> bool:
-    """Say whether events may be heard late, if that is what was asked; if not, nobody has to mind."""
-    return not isinstance(document, dict) or bool(document.get("tolerant", True))
 
 
 def _check(subject: Task | Design) -> Verdict:
@@ -334,9 +318,15 @@ def explain_log(request: Mapping[str, object]) -> Data:
     """Say whether a log can be explained with the local event sets of a text; if so, show the machines."""
     from hocket.draw.learnt import learnt_drawing  # what few pages ask for
     from hocket.inference.infer import UnexplainedError, infer
+    from hocket.inference.logs import OBSERVED, read_log
 
     knows = {agent: tuple(events) for agent, events in subject_in(request).knows.items()}
-    log = _log_in(request)
+    content, name = str(request.get("log", "")).encode(), Path(str(request.get("log_name", ""))).name
+    if len(content) > LARGEST_LOG:
+        most = LARGEST_LOG // MEGABYTE
+        raise FormatError(f"must be at most {most} MB to be shown here; use `hocket infer`", path=name)
+    observed = next((known for known in OBSERVED if known == request.get("observed")), None)
+    log = read_log(name, observed, str(request["outcome"]) if request.get("outcome") else None, content)
     try:
         answer = infer(log, knows, seconds=SECONDS)
     except UnexplainedError as error:
@@ -348,21 +338,3 @@ def explain_log(request: Mapping[str, object]) -> Data:
         "questions": [question.explain() for question in answer.questions],
         "picture": f"data:image/svg+xml;base64,{picture}",
     }
-
-
-def _log_in(request: Mapping[str, object]) -> Log:
-    """Read the log of a request as if it were a file of its name."""
-    from hocket.inference.logs import OBSERVED, read_log
-
-    content, name = str(request.get("log", "")), Path(str(request.get("log_name", ""))).name
-    if len(content.encode()) > LARGEST_LOG:
-        most = LARGEST_LOG // MEGABYTE
-        raise FormatError(f"must be at most {most} MB to be shown here; use `hocket infer`", path=name)
-    observed = next((known for known in OBSERVED if known == request.get("observed")), None)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"log{Path(name).suffix}"
-        path.write_text(content, encoding="utf-8")
-        try:
-            return read_log(path, observed, str(request["outcome"]) if request.get("outcome") else None)
-        except FormatError as error:
-            raise FormatError(str(error).replace(str(path), name)) from None

@@ -303,4 +303,4 @@ def with_delays(verdict: Verdict, *, is_required: bool = True, effort: int | Non
     if not is_required:
         answer, problems = " ".join([answer, *problems[-1:]]), []
     is_good = check.tolerant or not is_required
-    return verdict.with_part(Part("delays", is_good, answer, tuple(problems), document=check.as_json()))
+    return verdict.with_part(Part("delays", is_good, answer, tuple(problems), document=check.as_json(), value=check))

@@ -166,9 +166,7 @@ def _new_event(draft: Draft, event: str, part: str) -> None:
     events = draft.table("events")
     if event in events:
         return
-    names = next(iter(draft.get("legend", {}).values()), None) or [*draft.get("places", {})]
-    place = names if isinstance(names, str) else next(iter(names), None)
-    agent = part or next(iter(draft.table("agents")))
+    place, agent = next(iter(_places(draft)), None), part or next(iter(draft.table("agents")))
     put(events, event, f"{agent} at {place}" if place else f"{agent} anywhere")
     draft.add_known(agent, event)
 
@@ -232,26 +230,20 @@ def rename_place(draft: Draft, place: str, name: NewName) -> None:
 
 
 def _rename_sentences(draft: Draft, what: Named, old: str, new: str) -> None:
-    """Rename in the conditions of events, whole sentences or halves of them."""
+    """Rename in the conditions of events, whole sentences or halves of them, whose agents are keys."""
     events: Row = draft.get("events", {})
     agents, places = [*draft.table("agents")], _places(draft)
-
-    def rename(holder: Any, key: str | int, agent: str = "") -> None:  # noqa: ANN401
-        """Rename in a sentence, or in the half of one whose agent is named elsewhere."""
-        said = str(holder[key]).strip()
-        whole = rename_in_conditions(f"{agent} {said}", [agent] if agent else agents, places, what, old, new)
-        if (sentence := whole.removeprefix(f"{agent} ")) != said:
-            holder[key] = sentence
-
-    for event, said in events.items():
-        if isinstance(said, str):
-            rename(events, event)
-            continue
-        for agent, ways in said.items() if what == "place" else ():  # whose agents are keys
-            if isinstance(ways, str):
-                rename(said, agent, agent)
-            for index in range(len(ways)) if isinstance(ways, list) else ():
-                rename(ways, index, agent)
+    tables = [said for said in events.values() if isinstance(said, MutableMapping)] if what == "place" else []
+    lists = [(said[agent], agent) for said in tables for agent in said if isinstance(said[agent], list)]
+    sentences: list[tuple[Any, Any, str]] = [(events, event, "") for event in events]
+    sentences += [(said, agent, agent) for said in tables for agent in said]
+    sentences += [(ways, index, agent) for ways, agent in lists for index in range(len(ways))]
+    for holder, key, agent in sentences:
+        if isinstance(holder[key], str):
+            said = str(holder[key]).strip()
+            whole = rename_in_conditions(f"{agent} {said}", [agent] if agent else agents, places, what, old, new)
+            if (sentence := whole.removeprefix(f"{agent} ")) != said:
+                holder[key] = sentence
 
 
 # Machines.

@@ -36,17 +36,14 @@ class MapText(NamedTuple):
         for letter in self.draft.get("legend", {}):
             if not any(letter in row for row in self.rows):
                 raise FormatError(f"this would take the last cell of {' and '.join(self.names(letter))}")
-        rows = ["".join(row) for row in self.rows]
+        rows = self.rows
         if self.frame:
             if (2 * len(rows) + 1, 2 * len(rows[0]) + 1) != (len(self.frame), len(self.frame[0])):
                 raise FormatError("a map with thin walls is made larger or smaller in its text")
-            between = [
-                [line[0], *(letter for pair in zip(row, line[2::2], strict=True) for letter in pair)]
-                for row, line in zip(rows, self.frame[1::2], strict=True)
-            ]
-            rows = [line for pair in zip(self.frame[::2], map("".join, between), strict=False) for line in pair]
-            rows.append(self.frame[-1])
-        text = "".join(row + "\n" for row in rows)
+            rows = [[*line] for line in self.frame]
+            for line, row in zip(rows[1::2], self.rows, strict=True):
+                line[1::2] = row
+        text = "".join("".join(row) + "\n" for row in rows)
         if text != str(self.draft["map"]):
             self.draft["map"] = long_text(text, self.draft["map"])
 
@@ -214,10 +211,6 @@ def resize(draft: Draft, rows: int, columns: int, corner: str = CORNERS[0]) -> N
 
 def _coordinates(draft: Draft) -> list[list[int]]:
     """List all that is given by coordinates."""
-    starts = [row.get("start") for row in draft.get("agents", {}).values()]
-    listed = [
-        pair
-        for place in draft.get("places", {}).values()
-        for pair in (place if place and isinstance(place[0], list) else [place])
-    ]
-    return [pair for pair in (*starts, *listed) if isinstance(pair, list)]
+    given = (*(row.get("start") for row in draft.get("agents", {}).values()), *draft.get("places", {}).values())
+    lists = [cells for cells in given if isinstance(cells, list)]
+    return [pair for cells in lists for pair in (cells if cells and isinstance(cells[0], list) else [cells])]
