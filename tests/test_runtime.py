@@ -377,8 +377,8 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tiny, finished, tmp_pa
         ('run = "a"\n[agents]\nA1 = "x:1"', "has no address of A2"),
         ('run = "a"\n[agents]\nA1 = "x:1"\nA2 = "y"', "an address is HOST:PORT"),
         ('run = "a"\n[agents]\nA1 = "x:1"\nA2 = "y:2"\nA3 = "z:3"', "agent 'A3' does not exist"),
-        ('run = "a"\n[agents]\nA1 = "x:1"\nA2 = "y:2"', "must say where the world is"),
-        ("runs = 1", "key 'runs' does not exist"),
+        ('run = "a"\n[agents]\nA1 = "x:1"\nA2 = "y:2"', "must be the address of the world"),
+        ("runs = 1", "runs: unknown key"),
         ("run = ", "peers.toml"),
     ],
 )

@@ -1,4 +1,4 @@
-"""simulate, run, verify, keys: a team outside of the simulator, and its protocol under faults."""
+"""simulate, run, verify, keys: a team as processes on a network, and its protocol under faults."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 from tyro.conf import Positional
 
+from hocket.arguments import whole
 from hocket.cli.options import Flag, Json, MaybeText, NamedTask, Number, names, option
 from hocket.cli.terminal import live_display, make_console, print_json, print_written, stopping
 from hocket.errors import SettingsError, counted
@@ -33,52 +34,47 @@ class Simulate:
         from hocket.task.catalogue import load_task
         from hocket.task.verdict import check_delays
 
-        if self.schedules < 1:
-            raise SettingsError(f"--schedules must be at least 1, got {self.schedules}")
+        whole(self.schedules, "--schedules", 1)
         task = load_task(self.target)
-        check = check_delays(task)
-        faults = names(self.faults)
+        check, faults = check_delays(task), names(self.faults)
         report = simulate(task.decomposition, self.schedules, seed=self.seed, faults=faults, deciders=check.agreed)
         failure = report.failure
         if self.json:
-            broken = failure and {"seed": failure.seed, "sentence": failure.sentence, "schedule": failure.story}
+            broken = failure and {"seed": failure.seed, "sentence": failure.sentence, "schedule": failure.transcript}
             counts = {"schedules": report.schedules, "cpu_seconds": report.seconds, "injected": report.counts}
             return print_json({"ok": report.ok, "agree": check.agree, **counts, "failure": broken}, ok=report.ok)
         console = make_console()
         if check.agree:
             console.print(check.lines[-1])
         rate = report.schedules / max(report.seconds, 1e-9)
-        console.print(f"{counted(report.schedules, 'schedule')}, {rate:,.0f} a second of CPU: {report.said}.")
+        console.print(f"{counted(report.schedules, 'schedule')}, {rate:,.0f} a second of CPU: {report.injected}.")
         if failure is None:
             console.print(Text("No invariant was broken, and every schedule ended as it should.", "bold green"))
             return 0
         console.print(Text(f"Broken with seed {failure.seed}: {failure.sentence}. The shortest schedule:", "bold red"))
-        for line in failure.story:
+        for line in failure.transcript:
             console.print(f"  {line}")
         return 1
 
 
 @dataclass(frozen=True)
 class RunTeam:
-    """Run a trained team as processes, one for each agent and one for the world; those that die are started again."""
+    """Run a trained team as processes, one for each agent and one for the world; processes that die are restarted."""
 
     target: NamedTask
-    policies: Annotated[str, option("FOLDER")] = ""
-    """A folder of runs, of which the first one's greedy policy is played."""
+    policies: Annotated[str, option("FOLDER")] = ""  # Folder of runs; the greedy policy of the first one is played.
     out: Annotated[str, option("FOLDER")] = ""
     """Folder of the logs (default: a new one under runs/). A run that was stopped there is continued."""
-    agent: Annotated[MaybeText, option("NAME")] = None
-    """Run only this agent (or the world); the others run on other machines."""
+    agent: Annotated[MaybeText, option("NAME")] = None  # Run only this agent (or the world); needs --peers.
     peers: Annotated[MaybeText, option("FILE")] = None
     """File of addresses: run = "name", world = "HOST:PORT", keys = "FOLDER", [agents] A1 = "HOST:PORT"."""
-    agree: Flag = False
-    """If events must not be heard late, let the agents agree on them that `hocket check --delays` names."""
-    pace: Annotated[float, option("N")] = 10.0  # Steps a second.
+    agree: Flag = False  # Let the agents also agree on the events that `hocket check --delays` names.
+    pace: Annotated[float, option("N")] = 10.0  # Steps per second.
     steps: Number = 1_000  # Step limit: the steps of each agent after which the run ends.
     durability: Annotated[Literal["full", "none"], option()] = "full"
-    """full: a log entry is on disk before other agents are told of it; none: not, for demonstrations."""
+    """full: log entries are on the disk before other agents are told of them; none: not, for demonstrations."""
     insecure: Flag = False  # Allow unencrypted connections to other machines.
-    loss: Annotated[float, option("P")] = 0.0  # Share of messages that are dropped on purpose, for tests.
+    loss: Annotated[float, option("P")] = 0.0  # Probability that a message is dropped on purpose, for tests.
     seed: Number = 0  # Random seed of slips.
     json: Json = False
 
@@ -86,50 +82,37 @@ class RunTeam:
         from hocket.runtime.launch import run_team
 
         if not (0 < self.pace <= 10_000 and 0 <= self.loss < 1 and self.steps > 0):
-            raise SettingsError("--pace lies above 0, --loss from 0 to below 1, and --steps above 0")
+            raise SettingsError("--pace must be above 0 (to 10,000), --loss from 0 to below 1, and --steps above 0")
         folder = Path(self.out or f"runs/{Path(self.target).stem}-{time.strftime('%Y%m%d-%H%M%S')}")
         if not self.policies and not (folder / "run.json").exists() and self.agent != "world":
-            raise SettingsError("name the folder of the runs whose policy is to be played: --policies runs/x")
-        view = View(make_console(quiet=self.json))
+            raise SettingsError("name the folder of the runs whose policy is played: --policies runs/x")
+        view, passed_on = View(make_console(quiet=self.json)), "agent peers agree insecure pace steps seed loss"
+        options = {name: getattr(self, name) for name in passed_on.split()}
         with stopping() as stop, live_display(view.console, view.table):
-            outcome = run_team(
-                self.target,
-                self.policies,
-                folder,
-                agent=self.agent,
-                peers=self.peers,
-                agree=self.agree,
-                durable=self.durability == "full",
-                insecure=self.insecure,
-                pace=self.pace,
-                steps=self.steps,
-                seed=self.seed,
-                loss=self.loss,
-                watch=view.tell,
-                stop=stop.is_set,
-            )
+            options |= {"durable": self.durability == "full", "watch": view.update, "stop": stop.is_set}
+            outcome = run_team(self.target, self.policies, folder, **options)
         restarts = {name: count for name, count in outcome.restarts.items() if count}
         code = 0 if outcome.complete else stop.code or 1
         if self.json:
             print_json({"complete": outcome.complete, "folder": str(folder), "restarts": restarts})
             return code
-        said, style = ("is", "bold green") if outcome.complete else ("is not", "bold red")
-        where = f"the logs are in {folder}, for `hocket verify` and `hocket report`."
-        view.console.print(Text(f"The task {said} complete; {where}", style))
+        verb, style = ("is", "bold green") if outcome.complete else ("is not", "bold red")
+        logs = f"the logs are in {folder}, for `hocket verify` and `hocket report`."
+        view.console.print(Text(f"The task {verb} complete; {logs}", style))
         return code
 
 
 @dataclass
 class View:
-    """How the processes are: a table on a terminal, and in a pipe a line for each event."""
+    """The status of the processes: a table on a terminal, and in a pipe a line for each event."""
 
     console: Console
     begun: float = field(default_factory=time.monotonic)
     status: dict[str, dict[str, Any]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
-    def tell(self, name: str, status: dict[str, Any]) -> None:
-        """Take note of how a process is; in a pipe, say it."""
+    def update(self, name: str, status: dict[str, Any]) -> None:
+        """Take a new status of a process; in a pipe, print its events."""
         events, shown = int(status.get("events", 0)), self.counts.get(name, 0)
         was_down = self.status.get(name, {}).get("down")
         self.status[name], self.counts[name] = status, max(events, shown)
@@ -139,26 +122,26 @@ class View:
         if events > shown:
             self.console.print(f"{seconds}  {name}: {', '.join(status.get('last', []))}")
         if status.get("down") and not was_down:
-            self.console.print(f"{seconds}  {name} has died and is started again")
+            self.console.print(f"{seconds}  {name} has died and is restarted")
 
     def table(self) -> RenderableType:
-        """Lay out how all are."""
+        """Draw the table."""
         from rich.table import Table  # only where there is a terminal
 
         table = Table("agent", "steps", "state", "last event", "", box=None)
         for name, status in list(self.status.items()):  # while others add to it
             if "state" in status:
-                what = "is started again" if status.get("down") else "holds still" if status["holding"] else ""
-                what = "finished" if status["finished"] else what
-                refused = "; ".join(f"{agent}: {why}" for agent, why in status.get("refused", {}).items())
+                note = "is restarted" if status.get("down") else "holds still" if status["holding"] else ""
+                note = "finished" if status["finished"] else note
+                note = "; ".join(f"{agent}: {why}" for agent, why in status.get("refused", {}).items()) or note
                 last = ", ".join(status["last"])
-                table.add_row(name, str(status["steps"]), Text(status["state"]), Text(last), Text(refused or what))
+                table.add_row(name, str(status["steps"]), Text(status["state"]), Text(last), Text(note))
         return table
 
 
 @dataclass(frozen=True)
 class Verify:
-    """Was what happened in a run a trace of the team machine? Reads nothing but `run.json` and the logs."""
+    """Check whether the events of a run are a trace of the team machine, by `run.json` and the logs alone."""
 
     folder: Annotated[Positional[Path], option("FOLDER")]  # What `hocket run` has written.
     json: Json = False
@@ -192,8 +175,7 @@ class Keys:
         from hocket.runtime.transport import make_keys
         from hocket.task.catalogue import load_task
 
-        if self.days < 1:
-            raise SettingsError(f"--days must be at least 1, got {self.days}")
+        whole(self.days, "--days", 1)
         task = load_task(self.target)
         check_names(task)
         return print_written(make_keys(self.out, (*task.agents, WORLD), self.days), json=self.json)
