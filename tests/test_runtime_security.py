@@ -168,7 +168,7 @@ def test_private_keys_are_their_owners_alone_and_nothing_is_overwritten(keys):
 
 
 def test_a_folder_without_certificates_is_named(tmp_path):
-    with pytest.raises(HocketError, match="has no good certificate for A1"):
+    with pytest.raises(HocketError, match="has no valid certificate for A1"):
         tls_context(tmp_path, "A1", server=True)
 
 

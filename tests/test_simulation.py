@@ -8,7 +8,7 @@ from hocket.errors import HocketError
 from hocket.machine.delays import find_delays
 from hocket.runtime.judge import Violation
 from hocket.runtime.plan import NumberedTeam, Plan
-from hocket.runtime.simulation import FAULTS, FaultSimulation, breaks, search_all, simulate
+from hocket.runtime.simulation import FAULTS, FaultSimulation, find_violation, search_all, simulate
 from hocket.task.catalogue import known_tasks
 from protocol_mutants import MUTANTS, Restless, TimesOut
 
@@ -70,11 +70,11 @@ def test_a_failure_is_shrunk_told_and_played_again():
     failure = simulate(found, MOST, node=Restless).failure
     deciders = find_delays(found).agreed
     simulation = FaultSimulation(Plan.of(found, deciders), NumberedTeam.of(found), FAULTS, Restless)
-    assert breaks(simulation, failure.seed) is not None
-    assert breaks(simulation, failure.actions) == failure.sentence
+    assert find_violation(simulation, failure.seed) is not None
+    assert find_violation(simulation, failure.actions) == failure.sentence
     for place in range(len(failure.actions)):
-        assert breaks(simulation, failure.actions[:place] + failure.actions[place + 1 :]) is None
-    assert "holds still" in "\n".join(failure.story) and len(failure.actions) < 15
+        assert find_violation(simulation, failure.actions[:place] + failure.actions[place + 1 :]) is None
+    assert "holds still" in "\n".join(failure.transcript) and len(failure.actions) < 15
 
 
 def test_deciders_that_are_too_few_are_found_out():

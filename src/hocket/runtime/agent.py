@@ -1,4 +1,4 @@
-"""An agent in one's own robot loop: observations in, actions out, while the protocol runs in a thread beside it."""
+"""An agent in one's own robot loop: observations in, actions out, while the protocol runs in another thread."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from hocket.runtime.settings import RunSettings
 from hocket.task.catalogue import as_task
 from hocket.task.task import Task
 
-PATIENCE = 10.0  # seconds for the protocol's thread to answer
+TIMEOUT = 10.0  # seconds for the protocol's thread to answer
 
-Observation = Any  # of one's own world; of a grid task the cell
+Observation = Any  # of the robot; of a grid task the cell
 Action = Any
 Policy = Callable[[tuple[Observation, str]], Action]  # from (observation, state of the agent's machine)
 
 
 class Agent:
-    """One agent of a team. `step` takes what it observes and says what it should do; it never waits for teammates.
+    """One agent of a team. `step` takes an observation and returns an action; it never waits for teammates.
 
     `peers` is a file, as for `hocket run --peers`, or a mapping from agents to addresses: HOST:PORT, or the path of a
-    Unix socket. `conditions` says which of the agent's events hold in an observation; in a grid task observations are
-    cells, and it may be left out. While the agent is `holding` it has promised something and must stand still: `step`
+    Unix socket. `conditions` returns the agent's events that hold in an observation; it may be left out in a grid task,
+    where observations are cells. While the agent is `holding` it has promised an event and must stand still: `step`
     then returns `stay`. An agent whose action is not `stay` moves, and agrees on nothing until its next step.
     """
 
@@ -54,19 +54,19 @@ class Agent:
         require_known(name, task.agents, "agent")
         agreed = find_agreed(task, deciders, agree=agree)
         if not isinstance(peers, Mapping):
-            where = read_peers(peers, task)
+            network = read_peers(peers, task)
         elif missing := [agent for agent in task.agents if agent not in peers]:
             raise SettingsError(f"peers must give each agent its address, got none of {missing[0]}")
         else:
-            where = {"run": run, "addresses": dict(peers), "keys": None if keys is None else str(keys)}
-        settings = RunSettings(task, deciders=agreed, insecure=insecure, durable=durable, **where)
+            network = {"run": run, "addresses": dict(peers), "keys": None if keys is None else str(keys)}
+        settings = RunSettings(task, deciders=agreed, insecure=insecure, durable=durable, **network)
         self.task, self.name, self.policy, self.stay, self._conditions = task, name, policy, stay, conditions
         self._before: int | None = None  # the cell of the step before
-        self._stamp = 0
+        self._stamp = 0  # steps so far
         self._loop = asyncio.new_event_loop()
         self._host = Host(settings, name, Path(log))
-        if not (beside := Path(log).parent / "run.json").exists():  # for `hocket verify` and `hocket report`
-            settings.save(beside.parent)
+        if not (Path(log).parent / "run.json").exists():  # for `hocket verify` and `hocket report`
+            settings.save(Path(log).parent)
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"hocket {name}", daemon=True)
         self._thread.start()
         try:
@@ -84,7 +84,7 @@ class Agent:
 
     @property
     def holding(self) -> bool:
-        """Whether it has promised something and must stand still."""
+        """Whether it has promised an event and must stand still."""
         return self._host.participant.holding
 
     @property
@@ -94,7 +94,7 @@ class Agent:
 
     @property
     def events(self) -> tuple[str, ...]:
-        """The events that it has decided or heard of, in its order; after a crash, those of before as well."""
+        """The events that it has decided or heard of, in this order, also before a crash."""
         return tuple(self._host.events)
 
     @property
@@ -104,11 +104,11 @@ class Agent:
 
     @property
     def finished(self) -> bool:
-        """Whether it is done, and everybody has heard what it had to tell."""
+        """Whether it is done, and teammates have acknowledged all events that it has told them."""
         return self._host.is_finished
 
     def step(self, observation: Observation) -> Action:
-        """Take what the agent observes, let happen what can, and return what to do next."""
+        """Take an observation, begin the events whose conditions hold, and return the next action."""
         return self._call(self._step(observation))
 
     async def _step(self, observation: Observation) -> Action:
@@ -136,15 +136,15 @@ class Agent:
         return self._host.plan.bits(events)
 
     def wait(self, seconds: float) -> None:
-        """Stand for a while, so that teammates hear of what has happened; not longer than until it is finished."""
+        """Stand still so many seconds, or until the agent is finished, so that teammates hear of its events."""
         end = time.monotonic() + seconds
         while not self.finished and time.monotonic() < end:
             time.sleep(0.01)
 
     def close(self, linger: float = 0.2) -> None:
-        """End cleanly; what has not been told to everybody is told when the agent comes back with the same log.
+        """Stop after `linger` seconds, in which it acknowledges what teammates send.
 
-        Goes on answering for a moment, so that teammates learn that it has heard them.
+        Events that teammates have not acknowledged are sent when the agent comes back with the same log.
         """
         if self._thread.is_alive():
             time.sleep(linger)
@@ -157,4 +157,4 @@ class Agent:
         self._loop.close()
 
     def _call(self, coroutine: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(TIMEOUT)

@@ -1,4 +1,4 @@
-"""Messages of the protocol as bytes, numbers of seven bits at a time; and messages and log entries in words."""
+"""Messages of the protocol as bytes (seven bits of a number in each); messages and log entries in words."""
 
 from __future__ import annotations
 
@@ -7,27 +7,24 @@ from itertools import chain
 
 from hocket.errors import HocketError
 from hocket.runtime.plan import Plan
-from hocket.runtime.protocol import ACK, ASK, EVENT, LOCK, OFFER, REFUSE, Entry, Message
+from hocket.runtime.protocol import ACK, EVENT, LOCK, MESSAGES, OFFER, REFUSE, Entry, Message, has_shape
 
 LARGEST_MESSAGE = 4_000_000  # bytes
 
-# Of each kind: n is a number, i the incarnations of a lock, c a clock.
-SHAPES = {OFFER: "nn", LOCK: "nnnic", REFUSE: "nn", EVENT: "nnnc", ACK: "n", ASK: "nnn"}
-
 
 class MessageError(HocketError):
-    """Bytes that are no message."""
+    """Bytes that are not a message."""
 
 
 def encode(message: Message) -> bytes:
     """Write a message."""
     kind, *fields = message
     numbers = [kind]
-    for shape, value in zip(SHAPES[kind], fields, strict=True):
-        if shape == "n":
-            numbers.append(value)
-        else:
+    for shape, value in zip(MESSAGES[kind], fields, strict=True):
+        if shape in "ic":
             numbers += [len(value), *(value if shape == "i" else chain.from_iterable(value))]
+        else:
+            numbers.append(value)
     out = bytearray()
     for number in numbers:
         while number > 127:
@@ -38,19 +35,19 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """Read a message; whatever is not one is a `MessageError`."""
+    """Read a message; bytes that are not one raise a `MessageError`."""
     numbers = _unpack(data)
     try:
         kind = next(numbers)
         message: list[object] = [kind]
-        for shape in SHAPES[kind]:
-            value = next(numbers)  # or how many there are
-            if shape == "n":
-                message.append(value)
-            elif shape == "i":
+        for shape in MESSAGES[kind]:
+            value = next(numbers)  # of a tuple: its length
+            if shape == "i":
                 message.append(tuple(next(numbers) for _ in range(value)))
-            else:
+            elif shape == "c":
                 message.append(tuple((next(numbers), next(numbers)) for _ in range(value)))
+            else:
+                message.append(value)
         if next(numbers, None) is not None:
             raise MessageError("a message has more in it than it should")
     except (StopIteration, RuntimeError, KeyError):
@@ -70,47 +67,46 @@ def _unpack(data: bytes) -> Iterator[int]:
         raise MessageError("a message ends in the middle of a number")
 
 
-def fits(message: Message, agents: int, events: int) -> bool:
-    """Say whether a message speaks of agents and events that there are."""
+def fits(message: Message, plan: Plan) -> bool:
+    """Say whether all agents and events of a message exist."""
     kind, *fields = message
-    if kind in (LOCK, EVENT, ASK) and not (fields[0] < agents and fields[2] < events):
-        return False
-    return kind not in (LOCK, EVENT) or all(pair < agents * agents for pair, _ in fields[-1])
+    clock = fields[-1] if "c" in MESSAGES[kind] else ()
+    return has_shape(plan, MESSAGES[kind], fields) and all(pair < len(plan.agents) ** 2 for pair, _ in clock)
 
 
-def describe_entry(plan: Plan, agent: int, entry: Entry, before: str = "") -> str:
-    """Say what an agent did, as its log has it."""
-    who = f"{before}{plan.agents[agent]}"
+def describe_entry(plan: Plan, agent: int, entry: Entry, prefix: str = "") -> str:
+    """Describe what an agent did, by an entry of its log."""
+    name = f"{prefix}{plan.agents[agent]}"
     match entry:
         case ("start", int(incarnation)):
-            return f"{who} starts{'' if incarnation == 1 else ' again'}"
+            return f"{name} starts{'' if incarnation == 1 else ' again'}"
         case ("promise", int(first), int(number), int(event), *_):
-            return f"{who} promises {plan.events[event]} (transaction {number} of {plan.agents[first]}) and holds still"
+            return (
+                f"{name} promises {plan.events[event]} (transaction {number} of {plan.agents[first]}) and holds still"
+            )
         case ("release", int(first), int(number)):
-            return f"{who} is released from transaction {number} of {plan.agents[first]}"
+            return f"{name} is released from transaction {number} of {plan.agents[first]}"
         case ("decide", _, _, int(event), *_):
-            return f"{who} decides: {plan.events[event]} has happened"
+            return f"{name} decides: {plan.events[event]} has happened"
         case ("hear", int(sender), _, _, int(event), *_):
-            return f"{who} hears from {plan.agents[sender]} of {plan.events[event]}"
+            return f"{name} hears from {plan.agents[sender]} of {plan.events[event]}"
         case ("stop",):
-            return f"{who} stops"
-    return f"{who} notes {entry[0]}"
+            return f"{name} stops"
+    return f"{name} notes {entry[0]}"
 
 
-def describe_message(plan: Plan, sender: int, receiver: int, message: Message, before: str = "") -> str:
-    """Say what is in a message."""
-    way = f"{before}{plan.agents[sender]} to {plan.agents[receiver]}"
+def describe_message(plan: Plan, sender: int, receiver: int, message: Message, prefix: str = "") -> str:
+    """Describe a message."""
+    route = f"{prefix}{plan.agents[sender]} to {plan.agents[receiver]}"
     match message:
         case (kind, _, int(events)) if kind == OFFER:
-            return f"{way}: would agree on {', '.join(plan.named(events)) or 'nothing'}"
+            return f"{route}: would agree on {', '.join(plan.named(events)) or 'nothing'}"
         case (kind, int(first), int(number), int(event), *_) if kind == LOCK:
-            return f"{way}: lock for {plan.events[event]} (transaction {number} of {plan.agents[first]})"
+            return f"{route}: lock for {plan.events[event]} (transaction {number} of {plan.agents[first]})"
         case (kind, int(first), int(number)) if kind == REFUSE:
-            return f"{way}: nothing comes of transaction {number} of {plan.agents[first]}"
+            return f"{route}: transaction {number} of {plan.agents[first]} has failed"
         case (kind, _, _, int(event), *_) if kind == EVENT:
-            return f"{way}: {plan.events[event]} has happened"
+            return f"{route}: {plan.events[event]} has happened"
         case (kind, int(count)) if kind == ACK:
-            return f"{way}: heard of {count}"
-        case (kind, int(first), int(number), *_) if kind == ASK:
-            return f"{way}: what became of transaction {number} of {plan.agents[first]}?"
-    return f"{way}: a message"
+            return f"{route}: acknowledges {count}"
+    return f"{route}: was transaction {message[2]} of {plan.agents[message[1]]} decided?"

@@ -10,34 +10,34 @@ from pathlib import Path
 
 from hocket.errors import FormatError
 from hocket.runtime.log import AgentLog
-from hocket.runtime.protocol import EVENT_AT, Entry, Output, Participant, nonsense
+from hocket.runtime.protocol import EVENT_AT, Entry, Output, Participant, find_invalid
 from hocket.runtime.settings import RunSettings
 from hocket.runtime.transport import Transport, ZenohTransport
 
-TICK = 0.05  # seconds between two times that messages are sent again
-MOST_AT_ONCE = 1_000  # events that an agent decides on by itself, one after the other, without moving
+TICK = 0.05  # seconds after which messages are sent again
+MOST_AT_ONCE = 1_000  # events that an agent decides on alone, one after the other, without moving
 
 
 class Host:
-    """An agent's side of a run. Everything is called in the thread of the loop in which it was started."""
+    """One agent of a run. Its methods must be called in the thread of the loop in which it was started."""
 
     def __init__(self, settings: RunSettings, agent: str, log: Path) -> None:
         self.settings, self.plan, self.agent = settings, settings.plan, agent
         self.number = self.plan.agents.index(agent)
         self.log = AgentLog(log, settings.header(agent), durable=settings.durable)
-        if (entry := nonsense(self.plan, self.log.entries)) is not None:
+        if (entry := find_invalid(self.plan, self.log.entries)) is not None:
             self.log.close()
             raise FormatError(f"has an entry that makes no sense: {str(entry)[:60]}", path=log)
         self.participant = Participant.recover(self.plan, self.number, self.log.entries)
         self.events = self._events(self.log.entries)
-        kind = ZenohTransport if settings.transport == "zenoh" else Transport
-        self.transport = kind(settings, agent, lambda *letter: self._emit(self.participant.receive(*letter)))
-        self.conditions = cache(self._conditions)  # that hold in a cell of a grid task, as bits
-        self.changed: Callable[[], None] = lambda: None  # called when an event has happened
-        self.error: FormatError | None = None  # of the log: from then on nothing is done and nothing said
+        transport = ZenohTransport if settings.transport == "zenoh" else Transport
+        self.transport = transport(settings, agent, lambda *packet: self._emit(self.participant.receive(*packet)))
+        self.conditions = cache(self._conditions)  # the events whose conditions hold in a cell of a grid task, as bits
+        self.on_event: Callable[[], None] = lambda: None
+        self.error: FormatError | None = None  # of the log: after it nothing is done and nothing is sent
 
     async def start(self) -> None:
-        """Begin to listen, and a new incarnation."""
+        """Listen, and begin a new incarnation."""
         await self.transport.start()
         self._emit(self.participant.start())
 
@@ -49,7 +49,7 @@ class Host:
         self.ticking = asyncio.get_running_loop().create_task(tick())
 
     async def stop(self) -> None:
-        """Note that it ends here, and hang up."""
+        """Log the end, and close all connections."""
         self.ticking.cancel()
         with suppress(asyncio.CancelledError):
             await self.ticking
@@ -65,22 +65,22 @@ class Host:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the agent's machine is final, and everybody has acknowledged what it had to tell."""
+        """Whether the agent's machine is final, and all that it has told is acknowledged."""
         participant = self.participant
         return participant.is_final and participant.promise is None and not any(participant.outbox.values())
 
     def perceive(self, willing: int, stamp: int) -> None:
-        """Take note of the events whose conditions hold while the agent stands still; of none while it moves."""
-        self._emit(self.participant.perceive(willing | self.plan.always[self.number], stamp))
+        """Take note of the events whose conditions hold while the agent stands still, after a number of moves."""
+        self._emit(self.participant.perceive(willing | self.plan.unconditional[self.number], stamp))
         if self.error is not None:
             raise self.error
 
     def move(self, stamp: int) -> None:
-        """Take note that the agent moves: until it perceives again it agrees on nothing."""
+        """Take note that the agent moves: it agrees on nothing until it perceives again."""
         self._emit(self.participant.perceive(0, stamp))
 
     def _emit(self, output: Output) -> None:
-        """Write the log, then send; and again, as long as the agent decides on something by itself."""
+        """Write the log, then send; again, as long as the agent decides on events alone."""
         for _ in range(MOST_AT_ONCE):
             try:
                 if self.error is None:
@@ -88,15 +88,15 @@ class Host:
             except FormatError as error:
                 self.error = error
             if self.error is not None:
-                return  # what is not in the log has not happened
+                return  # an event that is not in the log has not happened
             for receiver, message in output.messages:
                 self.transport.send(receiver, message)
             if not (events := self._events(output.entries)):
                 return
             self.events += events
-            self.changed()
+            self.on_event()
             output = self.participant.perceive(self.participant.willing, self.participant.stamp)
 
     def _events(self, entries: Iterable[Entry]) -> list[str]:
-        """Name the events that entries say to have happened."""
+        """List the names of the events that have happened, by log entries."""
         return [self.plan.events[entry[EVENT_AT[entry[0]]]] for entry in entries if entry[0] in ("decide", "hear")]

@@ -1,7 +1,7 @@
 """Write-ahead logs: lines of JSON, each with a checksum over itself and everything before it.
 
-An entry's first number is the time, in seconds, for people to read. A log that was cut anywhere, by a crash, is good up
-to its last whole line. Any other change is found. A link is no log: what it leads to may be anything.
+An entry's first number is the time, in seconds, for people to read. A log that was cut by a crash is valid up to its
+last whole line; any other change is an error. A symbolic link is not followed: its target may be any file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from hocket.errors import FormatError
 from hocket.files import MEGABYTE, open_regular, telling
@@ -30,18 +30,18 @@ APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0) 
 
 @dataclass(frozen=True)
 class LogContents:
-    """What is in a log."""
+    """The contents of a log."""
 
     header: dict[str, object]
     entries: tuple[Entry, ...]
     times: tuple[float, ...]  # of the entries
     check: str  # of all of it
     size: int  # bytes up to the end of the last whole line
-    is_torn: bool  # whether there is a part of a line after it
+    is_torn: bool  # whether it ends in a part of a line
 
 
 def read_log(path: Path, largest: int = LARGEST_LOG, *, header: dict[str, object] | None = None) -> LogContents:
-    """Read a log; a last line that was cut is left out; anything else that is wrong, as another header, is an error."""
+    """Read a log up to its last whole line; anything else that is wrong, such as another header, is an error."""
     with open_regular(path, NO_LINKS) as file, telling(path, "read"):
         data = file.read(largest + 1)
     if len(data) > largest:
@@ -54,12 +54,11 @@ def read_log(path: Path, largest: int = LARGEST_LOG, *, header: dict[str, object
             raise FormatError("does not have the checksum that belongs there: the log was changed", path=path,
                               where=f"line {number}")  # fmt: skip
         try:
-            values.append(_frozen(json.loads(payload)))
+            values.append(_as_tuples(json.loads(payload)))
         except (ValueError, RecursionError):
             raise FormatError("is not JSON", path=path, where=f"line {number}") from None
-    first = values[0] if values else {}
-    rows = [value for value in values[1:] if isinstance(value, tuple) and value and isinstance(value[0], float)]
-    if not isinstance(first, dict) or len(rows) != max(0, len(values) - 1):
+    first, *rows = values or [{}]
+    if not isinstance(first, dict) or not all(isinstance(row, tuple) and row and type(row[0]) is float for row in rows):
         raise FormatError("is not a log that hocket has written", path=path)
     if values and header not in (None, first):
         raise FormatError("belongs to another run, agent or task", path=path)
@@ -67,8 +66,8 @@ def read_log(path: Path, largest: int = LARGEST_LOG, *, header: dict[str, object
     return LogContents(first, entries, times, check, size, size < len(data))
 
 
-def _frozen(value: object) -> object:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+def _as_tuples(value: object) -> Any:  # noqa: ANN401
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 def _check(before: str, payload: bytes) -> str:
@@ -76,7 +75,7 @@ def _check(before: str, payload: bytes) -> str:
 
 
 class AgentLog:
-    """A log that grows: what was appended is on the disk when `append` returns, unless it need not be `durable`."""
+    """A log to append to. If it is `durable`, entries are on the disk when `append` returns."""
 
     def __init__(self, path: Path, header: dict[str, object], *, durable: bool = True) -> None:
         self.path, self.durable = path, durable
@@ -84,7 +83,7 @@ class AgentLog:
         self.entries, self.check = contents.entries, contents.check
         with telling(path):
             self.file: IO[bytes] = os.fdopen(os.open(path, APPENDING, 0o666), "ab", buffering=0)
-            self.file.truncate(contents.size)  # whatever follows was cut
+            self.file.truncate(contents.size)  # removes a line that was cut
         if not contents.header:
             self._write([header])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,12 +20,12 @@ LARGEST_TEAM = 300_000  # states of a team machine that is simulated
 MOST_SPARSE = 1_000 * LARGEST_TEAM  # states of a composition of which few may be reachable
 
 Edges = Mapping[str, Collection[str]]  # agent -> the events that it agrees on at most once after a move
-Moves = tuple[Mapping[int, int], ...]  # of each state: event -> state
+Transitions = tuple[Mapping[int, int], ...]  # of each state: event -> state
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Agents, events and local machine states are numbers: their places in `agents`, `events` and the machines."""
+    """Agents, events and local machine states are numbers: their indices in `agents`, `events` and the machines."""
 
     agents: tuple[str, ...]
     events: tuple[str, ...]
@@ -37,30 +37,30 @@ class Plan:
 
     @classmethod
     def of(cls, decomposition: Decomposition, deciders: Control | None = None, edges: Edges | None = None) -> Plan:
-        """Lay out a decomposable task; without `deciders`, those who control an event decide on it."""
+        """Number a decomposable task; without `deciders`, those who control an event decide on it."""
         if not decomposition.ok:
             raise AssignmentError(f"only a decomposable task can be run: {decomposition.problems[0]}")
         agents, events = tuple(decomposition.machines), tuple(decomposition.machine.events)
-        place = {agent: index for index, agent in enumerate(agents)}
+        number = {agent: index for index, agent in enumerate(agents)}
         tables = (find_deciders(decomposition, deciders), decomposition.control, invert(decomposition.knows, events))
         deciding, control, knowers = (
-            tuple(tuple(place[agent] for agent in table.get(event, ())) for event in events) for table in tables
+            tuple(tuple(number[agent] for agent in table.get(event, ())) for event in events) for table in tables
         )
         bits = tuple(sum(1 << events.index(event) for event in (edges or {}).get(agent, ())) for agent in agents)
         return cls(agents, events, tuple(decomposition.machines.values()), deciding, control, knowers, bits)
 
     @cached_property
-    def moves(self) -> tuple[Moves, ...]:
+    def transitions(self) -> tuple[Transitions, ...]:
         """The transitions of each agent's machine."""
         number = {event: index for index, event in enumerate(self.events)}
-        return tuple(_moves(machine.graph, [number[event] for event in machine.events]) for machine in self.machines)
+        return tuple(_list(machine.graph, [number[event] for event in machine.events]) for machine in self.machines)
 
     @cached_property
     def begins(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
         """Of each agent and state: the events that it may begin, alone or as the first of several deciders."""
         return tuple(
             tuple(tuple(event for event in sorted(row) if self.deciders[event][0] == agent) for row in rows)
-            for agent, rows in enumerate(self.moves)
+            for agent, rows in enumerate(self.transitions)
         )
 
     @cached_property
@@ -68,11 +68,11 @@ class Plan:
         """Of each agent and state: the events that another agent begins and it has to agree on."""
         return tuple(
             tuple(tuple(event for event in sorted(row) if agent in self.deciders[event][1:]) for row in rows)
-            for agent, rows in enumerate(self.moves)
+            for agent, rows in enumerate(self.transitions)
         )
 
     @cached_property
-    def always(self) -> tuple[int, ...]:
+    def unconditional(self) -> tuple[int, ...]:
         """Of each agent: the events, as bits, that it agrees on wherever it is."""
         return tuple(
             sum(1 << event for event, who in enumerate(self.deciders) if agent in {*who} - {*self.controllers[event]})
@@ -81,17 +81,16 @@ class Plan:
 
     def bits(self, events: Collection[str]) -> int:
         """Give events as bits."""
-        return sum(1 << place for place, name in enumerate(self.events) if name in events)
+        return sum(1 << index for index, name in enumerate(self.events) if name in events)
 
     def named(self, events: int) -> list[str]:
         """List the names of events that are given as bits."""
-        return [name for place, name in enumerate(self.events) if events >> place & 1]
+        return [name for index, name in enumerate(self.events) if events >> index & 1]
 
 
-def _moves(graph: Graph, labels: Iterable[int]) -> Moves:
-    """List the transitions of each state, whose events have other numbers than in the graph."""
+def _list(graph: Graph, numbers: Sequence[int]) -> Transitions:
+    """List the transitions of each state; `numbers` are those of the graph's events."""
     rows: list[dict[int, int]] = [{} for _ in range(graph.nodes)]
-    numbers = [*labels]
     for source, label, target in zip(*(part.tolist() for part in graph[1:]), strict=True):
         rows[source][numbers[label]] = target
     return tuple(rows)
@@ -102,9 +101,9 @@ class NumberedTeam:
     """A team machine whose states and events are numbers."""
 
     start: int
-    moves: Moves
+    transitions: Transitions
     is_final: tuple[bool, ...]
-    ways: tuple[tuple[int, ...], ...]  # of each state: the events that lead nearer to completion; none: it cannot
+    progress: tuple[tuple[int, ...], ...]  # of each state: the events that lead nearer to completion, if it can be
 
     @classmethod
     def of(cls, decomposition: Decomposition) -> NumberedTeam:
@@ -114,15 +113,15 @@ class NumberedTeam:
             if machine.most_states > MOST_SPARSE or (listed := machine.reachable(LARGEST_TEAM)) is None:
                 raise AssignmentError(f"a team machine of more than {LARGEST_TEAM:,} states cannot be simulated")
             _, machine = listed
-        moves = _moves(machine.graph, range(len(machine.events)))
-        before = invert({source: row.values() for source, row in enumerate(moves)}, range(len(moves)))
+        rows = _list(machine.graph, range(len(machine.events)))
+        before = invert({source: row.values() for source, row in enumerate(rows)}, range(len(rows)))
         distance = distances_from(np.flatnonzero(machine.is_final).tolist(), before.__getitem__)
-        ways = tuple(
+        progress = tuple(
             tuple(event for event, target in row.items() if target in distance and distance[target] < distance[state])
-            for state, row in enumerate(moves)
+            for state, row in enumerate(rows)
         )
-        return cls(machine.start, moves, tuple(machine.is_final.tolist()), ways)
+        return cls(machine.start, rows, tuple(machine.is_final.tolist()), progress)
 
     def step(self, state: int, event: int) -> int | None:
         """Return the state that an event leads to, or None where it is undefined."""
-        return self.moves[state].get(event)
+        return self.transitions[state].get(event)

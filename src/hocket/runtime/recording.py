@@ -1,9 +1,9 @@
-"""What the logs of a run say: everything in an order that agrees with all of them, and whether the task allows it.
+"""The logs of a run: all entries in a causal order, verification that the task allows them, and MCAP files.
 
-Without clocks: an agent's entries are in order, an event is decided before it is heard of, and what an agent does where
-it stands comes between two of its moves. What that leaves open is ordered by the times in the logs. Verification reads
-`run.json` and the logs and nothing else. As an MCAP file for Foxglove, which needs the extra `mcap`, what agents do is
-logs, and where they are is poses.
+The order needs no clocks: an agent's entries are in order, an event is decided before it is heard of, and what an agent
+does in a cell comes between two of its moves. Entries that these rules do not order are sorted by their times.
+Verification reads `run.json` and the logs and nothing else. An MCAP file (for Foxglove; needs the extra `mcap`) has
+entries as logs, and cells of agents as poses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hocket.runtime.codec import describe_entry
 from hocket.runtime.judge import Judge, Violation
 from hocket.runtime.log import LARGEST_LOG, LogContents, read_log
 from hocket.runtime.plan import Plan
-from hocket.runtime.protocol import EVENT_AT, Entry, nonsense
+from hocket.runtime.protocol import EVENT_AT, Entry, find_invalid
 from hocket.runtime.settings import WORLD, RunSettings, read_settings
 from hocket.task.task import Task
 from hocket.task.verdict import check_delays
@@ -43,11 +43,11 @@ SCHEMAS = {
     "foxglove.PoseInFrame": {"timestamp": TIME, "frame_id": TEXT, "pose": POSE},
 }
 
-Place = tuple[str, int]  # whose log, and which entry of it
+Position = tuple[str, int]  # of an entry: the name of its log, and its index there
 
 
 class Frame(NamedTuple):
-    """One entry of a log."""
+    """An entry of a log, for display."""
 
     time: float  # seconds since the first
     name: str  # of the agent, also for its moves in the world
@@ -55,7 +55,7 @@ class Frame(NamedTuple):
     event: str | None
     cause: int | None  # of a hearing: the frame of the decision
     cell: int | None  # of a move: where it leads
-    said: str  # in words
+    text: str
 
 
 @dataclass(frozen=True)
@@ -65,26 +65,26 @@ class TeamRecording:
     settings: RunSettings
     frames: tuple[Frame, ...]
     begun: float  # seconds since 1970
-    logs: Mapping[str, LogContents]  # of the agents and the world, as far as there are any
+    logs: Mapping[str, LogContents]  # of the agents and the world, those that exist
 
 
 def read_recording(folder: str | Path, largest: int = LARGEST_LOG) -> TeamRecording:
-    """Read what happened in a run; logs that cannot be put in order are an error."""
+    """Read what happened in a run; logs that contradict each other are an error."""
     folder = Path(folder)
     settings, _ = read_settings(folder)
     paths = {name: folder / f"{name}.log" for name in (*settings.task.agents, WORLD)}
-    there = {name: path for name, path in paths.items() if path.exists()}
-    logs = {name: read_log(path, largest, header=settings.header(name)) for name, path in there.items()}
+    existing = {name: path for name, path in paths.items() if path.exists()}
+    logs = {name: read_log(path, largest, header=settings.header(name)) for name, path in existing.items()}
     order = causal_order(settings.plan, logs)
-    number = {place: index for index, place in enumerate(order)}
+    number = {position: index for index, position in enumerate(order)}
     first = min((log.times[0] for log in logs.values() if log.times), default=0.0)
-    effects = {place: number[cause] for place, cause in causal_pairs(settings.plan, logs)}
-    frames = tuple(_frame(settings, logs[place[0]], place, first, effects.get(place)) for place in order)
+    causes = {position: number[cause] for position, cause in causal_pairs(settings.plan, logs)}
+    frames = tuple(_frame(settings, logs[position[0]], position, first, causes.get(position)) for position in order)
     return TeamRecording(settings, frames, first, logs)
 
 
-def _frame(settings: RunSettings, log: LogContents, place: Place, begun: float, cause: int | None) -> Frame:
-    name, index = place
+def _frame(settings: RunSettings, log: LogContents, position: Position, begun: float, cause: int | None) -> Frame:
+    name, index = position
     entry, time = log.entries[index], log.times[index] - begun
     kind, plan = str(entry[0]), settings.plan
     if name == WORLD and kind == "move":
@@ -95,72 +95,72 @@ def _frame(settings: RunSettings, log: LogContents, place: Place, begun: float, 
     event = plan.events[entry[EVENT_AT[kind]]] if kind in EVENT_AT else None
     if kind == "start" and index and log.entries[index - 1] != ("stop",):
         kind = "kill"
-    said = f"{name} comes back after a kill" if kind == "kill" else describe_entry(plan, plan.agents.index(name), entry)
-    return Frame(time, name, kind, event, cause, None, said)
+    text = f"{name} comes back after a kill" if kind == "kill" else describe_entry(plan, plan.agents.index(name), entry)
+    return Frame(time, name, kind, event, cause, None, text)
 
 
-def causal_pairs(plan: Plan, logs: Mapping[str, LogContents]) -> Iterator[tuple[Place, Place]]:
-    """Pair each hearing with the decision that it is of."""
+def causal_pairs(plan: Plan, logs: Mapping[str, LogContents]) -> Iterator[tuple[Position, Position]]:
+    """Pair each hearing of an event with its decision."""
     entries = [logs[name].entries if name in logs else () for name in plan.agents]
-    for (hearer, mine), (teller, theirs) in product(enumerate(entries), repeat=2):
-        heard = (at for at, entry in enumerate(mine) if entry[0] == "hear" and entry[1] == teller)
-        told = (at for at, entry in enumerate(theirs) if entry[0] == "decide" and hearer in plan.knowers[entry[3]])
+    for (hearer, mine), (sender, theirs) in product(enumerate(entries), repeat=2):
+        heard = (n for n, entry in enumerate(mine) if entry[0] == "hear" and entry[1] == sender)
+        told = (n for n, entry in enumerate(theirs) if entry[0] == "decide" and hearer in plan.knowers[entry[3]])
         for hearing, decision in zip(heard, told, strict=False):
-            yield (plan.agents[hearer], hearing), (plan.agents[teller], decision)
+            yield (plan.agents[hearer], hearing), (plan.agents[sender], decision)
 
 
-def causal_order(plan: Plan, logs: Mapping[str, LogContents]) -> list[Place]:
-    """Sort all entries: what has to come before comes before, and otherwise by time."""
+def causal_order(plan: Plan, logs: Mapping[str, LogContents]) -> list[Position]:
+    """Sort all entries in a causal order; those that it leaves open by time."""
     entries = {(name, index): entry for name, log in logs.items() for index, entry in enumerate(log.entries)}
     sorter = TopologicalSorter({(name, index): [(name, index - 1)] if index else [] for name, index in entries})
-    moves = {entry[1:3]: place for place, entry in entries.items() if place[0] == WORLD and entry[0] == "move"}
-    promises = {(place[0], entry[1:4]): place for place, entry in entries.items() if entry[0] == "promise"}
-    for after, cause in causal_pairs(plan, logs):
-        sorter.add(after, cause)
-    for place, entry in entries.items():
-        name = place[0]
+    moves = {entry[1:3]: position for position, entry in entries.items() if position[0] == WORLD and entry[0] == "move"}
+    promises = {(position[0], entry[1:4]): position for position, entry in entries.items() if entry[0] == "promise"}
+    for hearing, decision in causal_pairs(plan, logs):
+        sorter.add(hearing, decision)
+    for position, entry in entries.items():
+        name = position[0]
         if name == WORLD or entry[0] not in ("decide", "promise"):
             continue
         if entry[0] == "decide":
             agreed = (promises.get((plan.agents[other], entry[1:4])) for other in plan.deciders[entry[3]])
-            sorter.add(place, *(promise for promise in agreed if promise is not None and promise[0] != name))
-        stamp = int(entry[-1])  # of the move that led to where the agent stands
+            sorter.add(position, *(promise for promise in agreed if promise is not None and promise[0] != name))
+        stamp = int(entry[-1])  # the number of the move that led to the agent's cell
         if (name, stamp) in moves:
-            sorter.add(place, moves[name, stamp])
+            sorter.add(position, moves[name, stamp])
         if (name, stamp + 1) in moves and plan.agents.index(name) in plan.controllers[entry[3]]:
-            sorter.add(moves[name, stamp + 1], place)
+            sorter.add(moves[name, stamp + 1], position)
     try:
         sorter.prepare()
     except CycleError:
         raise HocketError("the logs of this run contradict each other; `hocket verify` says where") from None
-    ready: list[tuple[float, Place]] = []
-    order: list[Place] = []
+    ready: list[tuple[float, Position]] = []
+    order: list[Position] = []
     while sorter.is_active():
-        for place in sorter.get_ready():
-            heappush(ready, (logs[place[0]].times[place[1]], place))
+        for name, index in sorter.get_ready():
+            heappush(ready, (logs[name].times[index], (name, index)))
         order.append(heappop(ready)[1])
         sorter.done(order[-1])
     return order
 
 
-# Verification: was what happened, as the logs of a run have it, a trace of the team machine?
+# Verification: are the events in the logs a trace of the team machine?
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What the logs of a run say."""
+    """Whether the logs of a run are consistent with its task."""
 
     task: Task
-    contradiction: str | None  # the first that was found, in words
-    trace: tuple[str, ...] = ()  # a linear extension of what happened
+    contradiction: str | None  # the first one, in words
+    trace: tuple[str, ...] = ()  # a linear extension of the events
     complete: bool = False
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # agent -> events that it has not heard of yet
-    kills: Mapping[str, int] = field(default_factory=dict)  # name -> how often it came back without having stopped
+    kills: Mapping[str, int] = field(default_factory=dict)  # name -> times that it came back without having stopped
     notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether everything that happened is a trace of the team machine, and every log its projection."""
+        """Whether the events are a trace of the team machine, and every log its projection."""
         return self.contradiction is None
 
     def explain(self) -> str:
@@ -169,15 +169,14 @@ class Verification:
             return f"Not verified: {self.contradiction}."
         lines = [f"Verified: {name_trace(self.trace)} is a trace of the team machine, and every log is its projection."]
         lines.append(f"The task is {'complete' if self.complete else 'not complete yet'}.")
-        for agent, events in self.missing.items():
-            lines.append(f"{agent} has not heard yet of {listing(events, 'and')}.")
-        often = {name: f"{count} times" if count > 1 else "once" for name, count in self.kills.items() if count}
-        if killed := [f"{name} {count}" for name, count in often.items()]:
+        lines += [f"{agent} has not heard yet of {listing(events, 'and')}." for agent, events in self.missing.items()]
+        kills = ((name, count) for name, count in self.kills.items() if count)
+        if killed := [f"{name} {f'{count} times' if count > 1 else 'once'}" for name, count in kills]:
             lines.append(f"Killed and came back: {', '.join(killed)}.")
         return "\n".join((*lines, *self.notes))
 
     def as_json(self) -> dict[str, object]:
-        """Lay it out as plain data."""
+        """Return it as plain data."""
         return {"ok": self.ok, **{name: value for name, value in vars(self).items() if name != "task"}}
 
 
@@ -191,9 +190,7 @@ def verify(folder: str | Path) -> Verification:
         logs = {name: _read(folder, settings, name, document.get("ended")) for name in names}
         if not check_delays(task, settings.deciders).tolerant:
             raise Violation("its deciders do not make the task tolerant to delays")
-        for name in plan.agents:
-            _check_entries(plan, name, logs[name].entries)
-        judge = _judged(settings, logs)
+        judge = _judge(settings, logs)
     except (FormatError, Violation) as error:
         return Verification(task, str(error))
     machine, state = task.machine, judge.team_state
@@ -202,9 +199,9 @@ def verify(folder: str | Path) -> Verification:
     missing = {}
     for agent, concerns, known in zip(plan.agents, judge.concerns, judge.known, strict=True):
         if unheard := concerns & ~known:
-            missing[agent] = tuple(event for place, event in enumerate(trace) if unheard >> place & 1)
+            missing[agent] = tuple(event for index, event in enumerate(trace) if unheard >> index & 1)
     kinds = {name: [entry[0] for entry in log.entries] for name, log in logs.items()}
-    ends = {name: kind.count("stop") + (kind[-1:] != ["stop"]) for name, kind in kinds.items()}  # in peace, or not yet
+    ends = {name: kind.count("stop") + (kind[-1:] != ["stop"]) for name, kind in kinds.items()}  # or it still runs
     kills = {name: max(0, kind.count("start") - ends[name]) for name, kind in kinds.items()}
     notes = tuple(f"The last entry of {name}.log was cut." for name, log in logs.items() if log.is_torn)
     return Verification(task, None, trace, is_final, missing, kills, notes)
@@ -217,39 +214,36 @@ def _read(folder: Path, settings: RunSettings, name: str, ended: object) -> LogC
     return log
 
 
-def _check_entries(plan: Plan, who: str, entries: tuple[Entry, ...]) -> None:
-    """Require that entries speak of agents and events that there are, and that the agent starts anew each time."""
-    if (entry := nonsense(plan, entries)) is not None:
-        raise Violation(f"{who} has an entry in its log that makes no sense: {str(entry)[:60]}")
-    starts = [entry[1] for entry in entries if entry[0] == "start"]
-    if starts != [*range(1, len(starts) + 1)]:
-        raise Violation(f"{who} starts as another incarnation than the next")
-
-
-def _judged(settings: RunSettings, logs: Mapping[str, LogContents]) -> Judge:
-    """Show the judge all entries in an order that agrees with all logs; conditions hold by where the agents stood."""
+def _judge(settings: RunSettings, logs: Mapping[str, LogContents]) -> Judge:
+    """Show the judge all entries in a causal order; conditions hold or not by the cells in which agents stood."""
     task, plan = settings.task, settings.plan
+    for name in task.agents:
+        if (entry := find_invalid(plan, logs[name].entries)) is not None:
+            raise Violation(f"{name} has an entry in its log that makes no sense: {str(entry)[:60]}")
+        starts = [entry[1] for entry in logs[name].entries if entry[0] == "start"]
+        if starts != [*range(1, len(starts) + 1)]:
+            raise Violation(f"{name} starts as another incarnation than the next")
     cells = _cells(settings, logs[WORLD].entries) if WORLD in logs else None
     logs = {name: logs[name] for name in task.agents}
     everything = (1 << len(plan.events)) - 1
-    bodies, decided = [everything] * len(plan.agents), set[tuple[str, int, int]]()
+    conditions, decided = [everything] * len(plan.agents), set[tuple[str, int, int]]()
     machine: Any = task.machine
-    judge = Judge(plan, machine.initial, lambda state, event: machine.step(state, plan.events[event]), bodies)
-    for (hearer, at), (name, place) in causal_pairs(plan, logs):
-        if logs[hearer].entries[at][2:] != logs[name].entries[place][1:5]:
+    judge = Judge(plan, machine.initial, lambda state, event: machine.step(state, plan.events[event]), conditions)
+    for (hearer, hearing), (name, decision) in causal_pairs(plan, logs):
+        if logs[hearer].entries[hearing][2:] != logs[name].entries[decision][1:5]:
             raise Violation(f"{hearer} hears from {name} of an event, which {name} has not decided")
     try:
         order = causal_order(plan, logs)
     except HocketError:
         raise Violation("the logs put events into orders that contradict each other") from None
-    for name, at in order:
-        agent, entry = plan.agents.index(name), logs[name].entries[at]
+    for name, index in order:
+        agent, entry = plan.agents.index(name), logs[name].entries[index]
         if cells is not None and entry[0] in ("decide", "promise"):
             number, stamp = entry[3], entry[-1]
             event = plan.events[number]
             if name in task.events[event]:
                 is_met = 0 <= stamp < len(cells[name]) and task.holds(name, event, *cells[name][stamp])
-                bodies[agent] = everything if is_met else everything & ~(1 << number)
+                conditions[agent] = everything if is_met else everything & ~(1 << number)
             if entry[0] == "decide" and plan.edges[agent] >> number & 1:
                 if (name, number, stamp) in decided:
                     raise Violation(f"{name} decides on {event} twice after one move")
@@ -259,7 +253,7 @@ def _judged(settings: RunSettings, logs: Mapping[str, LogContents]) -> Judge:
 
 
 def _cells(settings: RunSettings, entries: tuple[Entry, ...]) -> dict[str, list[tuple[int, int | None]]]:
-    """Require that every move was possible; list the cells in which agents were, and before, after each move."""
+    """Require that every move was possible; list the cell of each agent after each of its moves, and the one before."""
     walks = settings.walks()
     cells = {agent: [(walk.cell, walk.before)] for agent, walk in walks.items()}
     for entry in entries:
@@ -268,9 +262,9 @@ def _cells(settings: RunSettings, entries: tuple[Entry, ...]) -> dict[str, list[
                 continue
             case ("move", str(agent), int(number), int(action), int(state), int(cell)) if agent in walks:
                 walk = walks[agent]
-                if number != walk.moves + 1 or not 0 <= state < len(walk.closed) or not 0 <= action < 5:
+                if (end := walk.after(number, action, state, walks)) is None:
                     raise Violation(f"the world has a move of {agent} that is not the next")
-                if walk.after(action, state, walks) != cell:
+                if end != cell:
                     raise Violation(f"the world moves {agent} to where move {number} does not lead")
                 walk.go(number, cell)
                 cells[agent].append((cell, walk.before))
@@ -283,7 +277,7 @@ def _cells(settings: RunSettings, entries: tuple[Entry, ...]) -> dict[str, list[
 
 
 def write_mcap(folder: str | Path, path: str | Path) -> Path:
-    """Write what the logs of a run say as an MCAP file; a cell of the map is a metre."""
+    """Write the logs of a run as an MCAP file; a cell of the map is a metre."""
     with needs_extra("an MCAP file", "mcap"):
         from mcap.writer import CompressionType, Writer
     recording = read_recording(folder)
@@ -301,7 +295,7 @@ def write_mcap(folder: str | Path, path: str | Path) -> Path:
             if frame.cell is None:
                 kind, topic = "foxglove.Log", f"/{frame.name}/log"
                 level = WARNING if frame.kind in ("kill", "release") else INFO
-                value |= {"level": level, "message": frame.said, "name": frame.name}
+                value |= {"level": level, "message": frame.text, "name": frame.name}
             else:
                 kind, topic = "foxglove.PoseInFrame", f"/{frame.name}/pose"
                 row, column = grid.row_column(frame.cell)

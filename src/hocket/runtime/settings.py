@@ -1,4 +1,4 @@
-"""What a run is (`run.json`): its task, who decides on what, where the agents are; and where moves lead them."""
+"""The settings of a run (`run.json`): its task, the deciders, the addresses of agents; and where moves lead."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORLD = "world"  # the name of the process that moves the agents of a grid task
 
 
 class Walk:
-    """Where an agent is, and how many moves it has made."""
+    """The cell of an agent, and the number of its moves."""
 
     def __init__(self, task: Task, agent: str, seed: int) -> None:
         self.task, self.agent = task, agent
@@ -41,9 +41,13 @@ class Walk:
         """Take note of a move."""
         self.moves, self.before, self.cell = number, self.cell, cell
 
-    def after(self, action: int, state: int, walks: Mapping[str, Walk]) -> int:
-        """Find the cell after the next move, in a state of the agent's machine, on which its gates depend; agents move
-        one at a time here, so that one with a body stays where it is if its way is not free."""
+    def after(self, number: int, action: int, state: int, walks: Mapping[str, Walk]) -> int | None:
+        """Return the cell after a move in a state of the agent's machine; None if it is not the next move, or no move.
+
+        Gates depend on the state. Agents move one at a time here, so that bodies in the way keep an agent in its cell.
+        """
+        if number != self.moves + 1 or not 0 <= action < len(ACTIONS) or not 0 <= state < len(self.closed):
+            return None
         end = move(self.task, self.cell, ACTIONS[action], self.closed[state], slip_draw(self.key, self.moves))
         if not self.task.bodies:
             return end
@@ -53,7 +57,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """All that the processes of a run have to agree on, and where they are."""
+    """All that the processes of a run have to agree on, and their addresses."""
 
     task: Task
     run: str  # a name that no other run has
@@ -75,15 +79,15 @@ class RunSettings:
         return Plan.of(task.decomposition, self.deciders, edges)
 
     def walks(self) -> dict[str, Walk]:
-        """Put each agent where it starts."""
+        """Put each agent in its start cell."""
         return {agent: Walk(self.task, agent, self.seed) for agent in self.task.agents}
 
     @cached_property
     def greeting(self) -> dict[str, str]:
-        """What agents tell each other before anything else."""
-        order = [list(self.plan.agents), list(self.plan.events), self.plan.deciders]  # numbers stand for these
-        deciders = json.dumps(order)
-        return {"run": self.run, "digest": self.task.digest, "deciders": sha256(deciders.encode()).hexdigest()[:16]}
+        """The first message of a connection."""
+        plan = self.plan
+        numbered = json.dumps((plan.agents, plan.events, plan.deciders))  # to which the numbers in messages refer
+        return {"run": self.run, "digest": self.task.digest, "deciders": sha256(numbered.encode()).hexdigest()[:16]}
 
     def header(self, name: str) -> dict[str, object]:
         """The first line of a log."""
@@ -91,15 +95,15 @@ class RunSettings:
 
     def save(self, folder: Path, **more: object) -> None:
         """Write `run.json`."""
-        task, kept = self.task, {key: getattr(self, key) for key in KEPT}
-        head = {"version": __version__, "task": task.name, "digest": task.digest, "agents": list(task.agents)}
-        team = {"deciders": dict(self.deciders), "addresses": dict(self.addresses)}
-        document = {**head, **team, **kept, "document": task.document(), **more}
-        write_whole(folder / "run.json", json.dumps(document, indent=1))
+        task, addresses = self.task, dict(self.addresses)
+        document: dict[str, object] = {"version": __version__, "task": task.name, "digest": task.digest}
+        document |= {"agents": list(task.agents), "deciders": dict(self.deciders), "addresses": addresses}
+        document |= {key: getattr(self, key) for key in KEPT}
+        write_whole(folder / "run.json", json.dumps({**document, "document": task.document(), **more}, indent=1))
 
 
 def read_settings(folder: Path) -> tuple[RunSettings, dict[str, Any]]:
-    """Read `run.json`: the settings, and everything that it says."""
+    """Read `run.json`: the settings, and the whole document."""
     path = folder / "run.json"
     try:
         document = json.loads(read_text(path, LARGEST_FILE))
@@ -109,7 +113,7 @@ def read_settings(folder: Path) -> tuple[RunSettings, dict[str, Any]]:
         settings = RunSettings(task, deciders=deciders, addresses=dict(document["addresses"]), **kept)
         if task.digest != document["digest"] or list(task.agents) != document["agents"]:
             raise FormatError("its digest or its agents are not those of its task: it was changed", path=path)
-        settings.plan  # noqa: B018 - deciders that make no sense are found here
+        settings.plan  # noqa: B018 - checks the deciders
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, HocketError):
             raise FormatError(str(error).removeprefix(f"{path}: "), path=path) from None

@@ -1,9 +1,9 @@
 """Messages between processes: Unix sockets on one machine, TCP with TLS between several; or zenoh.
 
-Each agent connects to each other one that it has something to say to, and says first who it is, of which run and task;
-its certificate, which the run's own authority has signed, must say so too. What cannot be sent is dropped: the protocol
-sends again. Over zenoh, sessions listen at the agents' own addresses and connect to those of the others; nobody is
-looked for by multicast. What distinguishes a run is part of the keys, so that others are not heard.
+An agent connects to each agent that it sends messages to. It first sends a greeting with its name, run and task; its
+certificate, signed by the run's own authority, must have the same name. A message that cannot be sent is dropped: the
+protocol sends it again. Over zenoh, sessions listen at the agents' addresses and connect to those of the others,
+without multicast; keys begin with a hash of the greeting, so that messages of other runs are not received.
 """
 
 from __future__ import annotations
@@ -26,23 +26,22 @@ from hocket.runtime.settings import RunSettings
 
 LENGTH = 4  # bytes of a frame's length
 LARGEST_GREETING = 10_000  # bytes
-PATIENCE = 5.0  # seconds in which a greeting or a connection has to come
-AGAIN = 0.2  # seconds until a connection that failed is tried again
-MOST_WAITING = 10_000_000  # bytes that may wait to be sent to one agent
-DAYS = 365  # that certificates are valid
+TIMEOUT = 5.0  # seconds for a connection or a greeting
+RETRY = 0.2  # seconds until a connection that failed is tried again
+LARGEST_BUFFER = 10_000_000  # bytes that may wait to be sent to one agent
 ZENOH: dict[str, object] = {"mode": "peer", "connect/exit_on_failure": False, "connect/timeout_ms": 0}
-ZENOH |= {f"scouting/{way}/enabled": False for way in ("multicast", "gossip")}
+ZENOH |= {f"scouting/{method}/enabled": False for method in ("multicast", "gossip")}
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]
 
 
-def make_keys(folder: str | Path, names: Iterable[str], days: int = DAYS) -> list[Path]:
-    """Make a certificate for each name, signed by the folder's own authority, which is made where there is none.
+def make_keys(folder: str | Path, names: Iterable[str], days: int = 365) -> list[Path]:
+    """Make a certificate for each name, signed by the folder's own authority, which is made if there is none.
 
-    What is there already stays as it is. Returns what was written; give each machine `ca.crt`, and its agent's `.crt`
-    and `.key` alone. Needs the extra `keys`: in a clone, pip install ".[keys]".
+    Existing files are kept. Returns the files that were written; give each machine `ca.crt`, and `.crt` and `.key` of
+    its agent only. Needs the extra `keys`: in a clone, pip install ".[keys]".
     """
     with needs_extra("a certificate", "keys"):
         from cryptography import x509
@@ -53,19 +52,17 @@ def make_keys(folder: str | Path, names: Iterable[str], days: int = DAYS) -> lis
     now = datetime.datetime.now(datetime.UTC)
 
     def certify(name: str, issuer: x509.Name, signer: ec.EllipticCurvePrivateKey | None) -> None:
-        """Make a key and its certificate; without a signer one that signs itself."""
-        key = ec.generate_private_key(ec.SECP256R1())
+        """Make a key and its certificate; without a signer it is self-signed."""
+        key, pem = ec.generate_private_key(ec.SECP256R1()), serialization.Encoding.PEM
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
         builder = builder.serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(days=1))
         builder = builder.not_valid_after(now + datetime.timedelta(days=days))
         builder = builder.add_extension(x509.BasicConstraints(ca=signer is None, path_length=None), critical=True)
         certificate = builder.sign(signer or key, hashes.SHA256())
-        pem = serialization.Encoding.PEM
-        private = serialization.PrivateFormat.PKCS8
-        secret = key.private_bytes(pem, private, serialization.NoEncryption())
-        for kind, data, mode in (("key", secret, 0o600), ("crt", certificate.public_bytes(pem), 0o644)):
-            written.append(folder / f"{name}.{kind}")
+        secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        for suffix, data, mode in (("key", secret, 0o600), ("crt", certificate.public_bytes(pem), 0o644)):
+            written.append(folder / f"{name}.{suffix}")
             written[-1].touch(mode, exist_ok=False)
             written[-1].write_bytes(data)
 
@@ -88,7 +85,7 @@ def make_keys(folder: str | Path, names: Iterable[str], days: int = DAYS) -> lis
 
 
 def tls_context(keys: str | Path | None, agent: str, *, server: bool) -> ssl.SSLContext | None:
-    """Make what TLS needs, if there are keys: both sides show a certificate of the run's own authority."""
+    """Make the TLS context, if there are keys: both sides show a certificate of the run's own authority."""
     if keys is None:
         return None
     folder = Path(keys)
@@ -100,7 +97,7 @@ def tls_context(keys: str | Path | None, agent: str, *, server: bool) -> ssl.SSL
         context.load_verify_locations(folder / "ca.crt")
         context.load_cert_chain(folder / f"{agent}.crt", folder / f"{agent}.key")
     except (OSError, ssl.SSLError) as error:
-        raise FormatError(f"has no good certificate for {agent}: {error}", path=folder) from None
+        raise FormatError(f"has no valid certificate for {agent}: {error}", path=folder) from None
     return context
 
 
@@ -112,8 +109,8 @@ def split_address(address: str, key: str = "peers") -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def listening_place(settings: RunSettings, name: str) -> tuple[str, int]:
-    """Find where to listen: beyond this machine only with certificates, or where that was said to be unnecessary."""
+def listening_address(settings: RunSettings, name: str) -> tuple[str, int]:
+    """Return where to listen; other machines may connect only with certificates, or if the settings are insecure."""
     host, port = split_address(address := settings.addresses[name])
     if settings.keys is None and host not in LOOPBACK and not settings.insecure:
         rule = "TCP beyond this machine needs certificates (hocket keys), or --insecure"
@@ -128,14 +125,14 @@ async def listen(settings: RunSettings, name: str, handle: Handler) -> asyncio.S
         if "/" in address:
             Path(address).unlink(missing_ok=True)
             return await asyncio.start_unix_server(handle, address, limit=LARGEST_GREETING)  # type: ignore[arg-type]
-        host, port = listening_place(settings, name)
+        host, port = listening_address(settings, name)
         return await asyncio.start_server(handle, host, port, ssl=context, limit=LARGEST_GREETING)  # type: ignore[arg-type]
     except OSError as error:
         raise HocketError(f"cannot listen at {address}: {error.strerror or error}") from None
 
 
 async def dial(settings: RunSettings, agent: str, name: str) -> Streams:
-    """Connect an agent to the Unix socket or to HOST:PORT of somebody else, and say who it is."""
+    """Connect an agent to the Unix socket or to HOST:PORT of another process, and send the greeting."""
     context, address = tls_context(settings.keys, agent, server=False), settings.addresses[name]
     if "/" in address:
         reader, writer = await asyncio.open_unix_connection(address)
@@ -150,26 +147,26 @@ async def dial(settings: RunSettings, agent: str, name: str) -> Streams:
 
 
 def certified_name(writer: asyncio.StreamWriter) -> str | None:
-    """Read the name in the certificate of whoever is at the other end; None without TLS."""
+    """Read the name in the certificate at the other end of a connection; None without TLS."""
     subject = (writer.get_extra_info("peercert") or {}).get("subject", ())
     return next((str(value) for part in subject for key, value in part if key == "commonName"), None)
 
 
-async def greeted(settings: RunSettings, name: str, streams: Streams) -> tuple[str, str]:
-    """Hear who calls, and say why it is not listened to, if so."""
-    greeting: dict[str, Any] = {}
+async def receive_greeting(settings: RunSettings, name: str, streams: Streams) -> tuple[str, str]:
+    """Return the name in the greeting of a new connection, and why the connection is refused, if it is."""
+    greeting: Any = None
     with suppress(ValueError):
-        said = json.loads(await asyncio.wait_for(streams[0].readline(), PATIENCE))
-        greeting = said if isinstance(said, dict) else {}
-    who, why = str(greeting.get("agent", "")), ""
-    for key, what in (("digest", "task"), ("run", "run"), ("deciders", "set of deciders")):
+        greeting = json.loads(await asyncio.wait_for(streams[0].readline(), TIMEOUT))
+    greeting = greeting if isinstance(greeting, dict) else {}
+    sender = str(greeting.get("agent", ""))
+    for key, thing in (("digest", "task"), ("run", "run"), ("deciders", "set of deciders")):
         if greeting.get(key) != settings.greeting[key]:
-            return who, f"{name} is of another {what}"
-    if who not in settings.task.agents:
-        why = f"{name} knows no such agent"
-    elif settings.keys is not None and certified_name(streams[1]) != who:
-        why = f"{name} hears somebody else speak for {who[:80]}"
-    return who, why
+            return sender, f"{name} is of another {thing}"
+    if sender not in settings.task.agents:
+        return sender, f"{name} knows no such agent"
+    if settings.keys is not None and certified_name(streams[1]) != sender:
+        return sender, f"{name} hears somebody else speak for {sender[:80]}"
+    return sender, ""
 
 
 class Transport:
@@ -177,11 +174,11 @@ class Transport:
 
     def __init__(self, settings: RunSettings, agent: str, receive: Callable[[int, Message], None]) -> None:
         self.settings, self.plan, self.agent, self.receive = settings, settings.plan, agent, receive
-        self.random = Random()  # which messages are lost on purpose
+        self.random = Random()  # draws the messages that are lost on purpose
         self.writers: dict[int, asyncio.StreamWriter] = {}
         self.connecting: dict[int, asyncio.Task[None]] = {}
         self.incoming: set[asyncio.StreamWriter] = set()
-        self.refused: dict[str, str] = {}  # agent -> why it does not listen
+        self.refused: dict[str, str] = {}  # agent -> why it refuses a connection
         self.bytes_sent = 0
 
     async def start(self) -> None:
@@ -189,9 +186,9 @@ class Transport:
         self.server = await listen(self.settings, self.agent, self._listen)
 
     def take(self, sender: int, data: bytes) -> None:
-        """Take a message, unless it makes no sense."""
+        """Receive a message, unless it names agents or events that do not exist."""
         message = decode(data)
-        if fits(message, len(self.plan.agents), len(self.plan.events)):
+        if fits(message, self.plan):
             self.receive(sender, message)
 
     def send(self, receiver: int, message: Message) -> None:
@@ -205,15 +202,15 @@ class Transport:
         if writer is None or writer.is_closing():
             if receiver not in self.connecting:
                 self.connecting[receiver] = asyncio.get_running_loop().create_task(self._connect(receiver, data))
-        elif writer.transport.get_write_buffer_size() < MOST_WAITING:
+        elif writer.transport.get_write_buffer_size() < LARGEST_BUFFER:
             writer.write(len(data).to_bytes(LENGTH, "big") + data)
             self.bytes_sent += len(data)
 
     async def _connect(self, receiver: int, data: bytes) -> None:
         name = self.plan.agents[receiver]
         try:
-            reader, writer = await asyncio.wait_for(dial(self.settings, self.agent, name), PATIENCE)
-            answer = await asyncio.wait_for(reader.read(LARGEST_GREETING), PATIENCE)
+            reader, writer = await asyncio.wait_for(dial(self.settings, self.agent, name), TIMEOUT)
+            answer = await asyncio.wait_for(reader.read(LARGEST_GREETING), TIMEOUT)
             if answer != b"ok\n":
                 self.refused[name] = answer.decode(errors="replace").strip() or "it hangs up"
                 writer.close()
@@ -222,30 +219,30 @@ class Transport:
             self.writers[receiver] = writer
             self.post(receiver, data)
         except OSError:
-            await asyncio.sleep(AGAIN)
+            await asyncio.sleep(RETRY)
         finally:
             self.connecting.pop(receiver, None)
 
     async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Listen to one agent, once it has said who it is."""
+        """Receive the messages of one agent, after its greeting."""
         self.incoming.add(writer)
         try:
-            who, why = await greeted(self.settings, self.agent, (reader, writer))
-            writer.write(f"{why or 'ok'}\n".encode())
+            sender, refusal = await receive_greeting(self.settings, self.agent, (reader, writer))
+            writer.write(f"{refusal or 'ok'}\n".encode())
             await writer.drain()
-            while not why:
+            while not refusal:
                 size = int.from_bytes(await reader.readexactly(LENGTH), "big")
                 if size > LARGEST_MESSAGE:
                     break
-                self.take(self.plan.agents.index(who), await reader.readexactly(size))
+                self.take(self.plan.agents.index(sender), await reader.readexactly(size))
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError, MessageError):
-            pass  # it hangs up, talks nonsense, or this process ends
+            pass  # the other side closes the connection or sends invalid bytes, or this process ends
         finally:
             self.incoming.discard(writer)
             writer.close()
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close all connections."""
         for task in self.connecting.values():
             task.cancel()
         self.server.close()
@@ -260,7 +257,7 @@ class ZenohTransport(Transport):
     session: Any = None
 
     async def start(self) -> None:
-        """Open a session, and listen to what is for this agent."""
+        """Open a session, and subscribe to the messages for this agent."""
         with needs_extra("the transport zenoh", "zenoh"):
             import zenoh
         run = json.dumps(self.settings.greeting, sort_keys=True)
@@ -283,12 +280,12 @@ class ZenohTransport(Transport):
 
     def _config(self) -> dict[str, object]:
         addresses, keys = self.settings.addresses, self.settings.keys
-        listening_place(self.settings, self.agent)  # or it says what is wrong with it
+        listening_address(self.settings, self.agent)  # checks it
         kind = "tcp" if keys is None else "tls"
         others = [f"{kind}/{addresses[agent]}" for agent in self.plan.agents if agent != self.agent]
         config = {**ZENOH, "listen/endpoints": [f"{kind}/{addresses[self.agent]}"], "connect/endpoints": others}
         if keys is not None:
-            tls_context(keys, self.agent, server=True)  # says what is missing
+            tls_context(keys, self.agent, server=True)  # checks that the files are there
             certificate, key = str(Path(keys, f"{self.agent}.crt")), str(Path(keys, f"{self.agent}.key"))
             tls: dict[str, object] = {"enable_mtls": True, "verify_name_on_connect": False}
             tls["root_ca_certificate"] = str(Path(keys, "ca.crt"))
@@ -298,7 +295,7 @@ class ZenohTransport(Transport):
         return config
 
     def post(self, receiver: int, data: bytes) -> None:
-        """Publish what an agent is to get; if it is not there it does not get it, and the protocol sends again."""
+        """Publish a message; if its receiver is not there it is lost, and the protocol sends it again."""
         if self.session is not None:
             self.session.put(f"{self.root}/{receiver}/{self.number}", data)
             self.bytes_sent += len(data)

@@ -1,8 +1,8 @@
-"""A process of a run: an agent of a grid task, or its world. `hocket run` starts one of each, and again if it dies.
+"""A process of a run: an agent of a grid task, or its world. `hocket run` starts them, and restarts those that die.
 
-It reads `run.json` in its folder, tells on its standard output how it is, and ends when its standard input does. The
-world moves agents when they ask for it; as they say how many moves they have made, a move that was made and not
-answered, because one of the two was killed, is not made twice.
+It reads `run.json` in its folder, writes its status to standard output, and ends when its standard input does. The
+world moves agents on request; requests are numbered, so that a move is not made twice if one of the two was killed
+before the answer arrived.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hocket.files import write_whole
 from hocket.runtime.host import Host
 from hocket.runtime.log import AgentLog
 from hocket.runtime.settings import WORLD, RunSettings, Walk, read_settings
-from hocket.runtime.transport import Streams, dial, greeted, listen
+from hocket.runtime.transport import Streams, dial, listen, receive_greeting
 from hocket.task.grid import ACTIONS
 
 RETRY = 0.05  # seconds until the world is asked again
@@ -33,22 +33,22 @@ STAY = ACTIONS.index("stay")
 
 
 class Walker:
-    """An agent that follows a table of actions through the world, and agrees on events on its way."""
+    """An agent that moves by a table of actions, and agrees on events where it stands."""
 
     def __init__(self, settings: RunSettings, agent: str, folder: Path) -> None:
         self.settings, self.agent = settings, agent
         self.host = Host(settings, agent, folder / f"{agent}.log")
-        self.host.changed = self.tell
+        self.host.on_event = self.print_status
         self.moves, self.cell = -1, settings.task.agents[agent].starts[0]  # -1: the world has not been asked yet
         self.before: int | None = None  # the cell before the last move
         self.streams: Streams | None = None  # to the world
         self.actions = np.load(folder / f"{agent}.actions.npy", allow_pickle=False)  # [states, cells] as bits
         self.random = Random(f"{settings.seed} {agent}")
         self.states = tuple(settings.plan.machines[self.host.number].states)
-        self.told = ""
+        self.printed = ""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Stand for a while, then move, as long as the world answers, until it is told to stop."""
+        """Stand still and move in turn, as long as the world answers, until `stop` is set."""
         host, pause = self.host, 1 / self.settings.pace if self.settings.pace else 0
         await host.start()
         while not stop.is_set():
@@ -56,7 +56,7 @@ class Walker:
                 await _pause(stop, RETRY)
                 continue
             host.perceive(host.conditions(self.cell, self.before), self.moves)
-            self.tell()
+            self.print_status()
             await _pause(stop, pause)
             if host.participant.holding or stop.is_set() or self.moves >= self.settings.steps or host.is_finished:
                 continue
@@ -65,16 +65,16 @@ class Walker:
             actions = [action for action in range(len(ACTIONS)) if best >> action & 1] or [STAY]
             await self.ask(self.random.choice(actions), host.participant.state)
         await host.stop()
-        self.tell()
+        self.print_status()
 
     async def ask(self, action: int = -1, state: int = 0) -> bool:
-        """Make a move, or with no action ask where the agent is; say whether the world has answered, or hang up."""
+        """Make a move, or without an action ask for the agent's cell; close the connection if there is no answer."""
         try:
             if self.streams is None:
                 self.streams = await dial(self.settings, self.agent, WORLD)
             reader, writer = self.streams
-            question = {"number": self.moves + 1 if action >= 0 else 0, "action": action, "state": state}
-            writer.write(json.dumps(question).encode() + b"\n")
+            request = {"number": self.moves + 1 if action >= 0 else 0, "action": action, "state": state}
+            writer.write(json.dumps(request).encode() + b"\n")
             await writer.drain()
             answer = json.loads(await reader.readline())
             before = answer["before"]
@@ -87,15 +87,15 @@ class Walker:
             return False
         return True
 
-    def tell(self) -> None:
-        """Tell how it is, where that has changed."""
+    def print_status(self) -> None:
+        """Print the status, if it has changed."""
         host, participant = self.host, self.host.participant
         status: dict[str, object] = {"state": self.states[participant.state], "cell": self.cell}
         status |= {"steps": max(0, self.moves), "events": len(host.events), "last": host.events[-1:]}
         status |= {"holding": participant.holding, "final": participant.is_final, "finished": host.is_finished}
         status["refused"] = host.transport.refused
-        if (line := json.dumps(status)) != self.told:
-            self.told = line
+        if (line := json.dumps(status)) != self.printed:
+            self.printed = line
             print(line, flush=True)
 
 
@@ -112,7 +112,7 @@ class WorldServer:
         self.writers: dict[str, asyncio.StreamWriter] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Listen until it is told to stop; note that it ends there, and hang up."""
+        """Listen until `stop` is set; then log the end, and close all connections."""
         server = await listen(self.settings, WORLD, self._serve)
         self.log.append([("start",)])
         print(json.dumps({"finished": True}), flush=True)
@@ -124,10 +124,10 @@ class WorldServer:
         self.log.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one agent; a new connection of it ends the one before."""
+        """Serve one agent; its new connection closes an earlier one."""
         with suppress(OSError, ValueError, KeyError, TypeError, TimeoutError, asyncio.CancelledError):
-            agent, objection = await greeted(self.settings, WORLD, (reader, writer))
-            if not objection:
+            agent, refusal = await receive_greeting(self.settings, WORLD, (reader, writer))
+            if not refusal:
                 if agent in self.writers:
                     self.writers[agent].close()
                 self.writers[agent] = writer
@@ -136,18 +136,17 @@ class WorldServer:
                     await writer.drain()
         writer.close()
 
-    def _answer(self, walk: Walk, asked: Mapping[str, Any]) -> bytes:
-        """Make a move, if it is the next one, and say where the agent then is."""
-        number, action, state = (int(asked[key]) for key in ("number", "action", "state"))
-        if number == walk.moves + 1 and 0 <= action < len(ACTIONS) and 0 <= state < len(walk.closed):
-            cell = walk.after(action, state, self.walks)
+    def _answer(self, walk: Walk, request: Mapping[str, Any]) -> bytes:
+        """Make a move, if it is the next one; return the agent's cell."""
+        number, action, state = (int(request[key]) for key in ("number", "action", "state"))
+        if (cell := walk.after(number, action, state, self.walks)) is not None:
             self.log.append([("move", walk.agent, number, action, state, cell)])
             walk.go(number, cell)
         return json.dumps({"number": walk.moves, "cell": walk.cell, "before": walk.before}).encode() + b"\n"
 
 
 async def _pause(stop: asyncio.Event, seconds: float) -> None:
-    """Wait, but not once it is told to stop."""
+    """Wait so many seconds, or until `stop` is set."""
     with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
 

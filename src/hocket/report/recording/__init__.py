@@ -51,7 +51,7 @@ def recording_html(recording: TeamRecording, verification: Verification) -> str:
         "verdict": join([verdict, *(tag("p", line) for line in evidence)]),
         "lanes": lanes_svg(recording),
         "map": map_svg(scene, list(scene.starts.values())),
-        "story": join(tag("li", f"{frame.time:.2f} s  {frame.said}", data_frame=n) for n, frame in enumerate(frames)),
+        "story": join(tag("li", f"{frame.time:.2f} s  {frame.text}", data_frame=n) for n, frame in enumerate(frames)),
         "last": Html(str(max(0, len(frames) - 1))),
         "data": data_block("recording", data),
     }
@@ -86,7 +86,7 @@ def lanes_svg(recording: TeamRecording) -> Html:
 
 def _mark(frame: Frame, number: int, across: float, down: dict[str, float]) -> Html:
     label = tag("text", frame.event, y=-13) if frame.event and frame.kind in ("decide", "promise") else Html("")
-    title = tag("title", f"{frame.said} ({frame.time:.2f} s)")
+    title = tag("title", f"{frame.text} ({frame.time:.2f} s)")
     shape = tag("path", d=MARKS.get(frame.kind, MARKS["stop"]))
     place = f"translate({across:g} {down[frame.name]:g})"
     return tag("g", title, shape, label, class_=f"mark {frame.kind}", transform=place, data_frame=number)
