@@ -108,10 +108,10 @@ def test_all_sentences_of_a_file_share_their_time(monkeypatch):
 
 
 def test_sets_of_places_and_moves_between_them_are_limited(monkeypatch):
-    monkeypatch.setattr("hocket.machine.formulas.regex.MOST_TOGETHER", 1_000)
+    monkeypatch.setattr("hocket.machine.formulas.regex.MOST_IN_SETS", 1_000)
     with pytest.raises(FormulaError, match="several of its places at once, 1,000 in all"):
         hk.from_regex("(a|b)* a (a|b){12}")
-    monkeypatch.setattr("hocket.machine.formulas.regex.MOST_LAID", 100)
+    monkeypatch.setattr("hocket.machine.formulas.regex.MOST_EMBEDDED", 100)
     with pytest.raises(FormulaError, match="needs more than 100 moves between places"):
         hk.from_regex("(!a b){30} c d e")
 

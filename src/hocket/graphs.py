@@ -1,4 +1,4 @@
-"""Graphs as integer arrays: shortest reach, and the smallest congruence that hides some edges.
+"""Graphs as integer arrays: shortest paths, and the smallest congruence that hides some edges.
 
 A graph here has nodes 0..n-1 and edges in three parallel arrays `source`, `label`, `target`, sorted by source, with
 at most one edge per (source, label). Both algorithms exist twice: whole levels at a time in numpy for large graphs,
@@ -8,7 +8,7 @@ one edge at a time in plain Python for small or narrow ones, where numpy's fixed
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -25,7 +25,7 @@ NARROW = 32  # nodes per level (or merges per round) below which whole-level ste
 
 
 class Graph(NamedTuple):
-    """Edges sorted by (source, label); row `s` occupies `first[s]:first[s + 1]`."""
+    """Edges sorted by (source, label); those of node `s` are `first[s]:first[s + 1]`."""
 
     first: Ints  # [nodes + 1]
     source: Ints  # [edges]
@@ -38,28 +38,28 @@ class Graph(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """A breadth-first tree; among shortest ways, the one that comes first in edge order."""
+    """A breadth-first tree; among shortest paths, the one that comes first in edge order."""
 
     order: Ints  # [reached] nodes by distance from the root
     via: Ints  # [nodes] the edge by which a node was first reached; -1 for the root and where there is none
 
 
 def flags_at(positions: Numbers | Sequence[int] | int, count: int) -> Flags:
-    """Flag some of so many positions."""
+    """Flag some of `count` positions."""
     flags = np.zeros(count, np.bool_)
     flags[positions] = True
     return flags
 
 
-def places_in(order: Numbers, count: int) -> Ints:
-    """Say where in a list without repetitions each of so many numbers stands; -1 where it does not.
+def positions_in(order: Numbers, count: int) -> Ints:
+    """Find the position of each number below `count` in a list without repetitions; -1 where it is not in the list.
 
-    >>> places_in(np.array([2, 0]), 4).tolist()
+    >>> positions_in(np.array([2, 0]), 4).tolist()
     [1, -1, 0, -1]
     """
-    place = np.full(count, -1, np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
-    return place
+    position = np.full(count, -1, np.int32)
+    position[order] = np.arange(len(order), dtype=np.int32)
+    return position
 
 
 def make_graph(nodes: int, source: Ints, label: Ints, target: Ints) -> tuple[Graph, NDArray[np.intp]]:
@@ -74,7 +74,7 @@ def make_graph(nodes: int, source: Ints, label: Ints, target: Ints) -> tuple[Gra
 
 
 def breadth_first(graph: Graph, root: int) -> Reach:
-    """Find every node reachable from `root` and a shortest way to each."""
+    """Find every node reachable from `root` and a shortest path to each."""
     if len(graph.target) < SMALL:
         return _breadth_first_by_edge(graph, root)
     first, target = graph.first, graph.target
@@ -110,7 +110,7 @@ def _breadth_first_by_edge(graph: Graph, root: int) -> Reach:
 
 
 def can_reach(graph: Graph, goals: Flags) -> Flags:
-    """Flag the nodes from which some way leads to one of `goals`, in any number of steps or none."""
+    """Flag the nodes from which a path leads to one of `goals`, in any number of steps or none."""
     ends = np.flatnonzero(goals).astype(np.int32)
     root = np.full(len(ends), graph.nodes, np.int32)  # one more node, before all goals
     source, target = np.concatenate((graph.target, root)), np.concatenate((graph.source, ends))
@@ -130,25 +130,35 @@ def distances_from(roots: Iterable[Node], successors: Callable[[Node], Iterable[
     return distance
 
 
-def flood(nodes: int, roots: Numbers, following: Callable[[Numbers], Numbers]) -> Flags:
-    """Flag which of so many nodes can be reached from `roots`, level by level; `following` lists successors.
+def levels(nodes: int, roots: Numbers, successors: Callable[[Numbers], Numbers]) -> Iterator[Numbers]:
+    """Search breadth first: list the nodes of each distance, each once, in the order of first appearance."""
+    is_reached, position, level = np.zeros(nodes, np.bool_), np.empty(nodes, np.int32), roots
+    while len(level):
+        is_reached[level] = True
+        yield level
+        ends = successors(level).ravel()
+        ends = ends[~is_reached[ends]]
+        positions = np.arange(len(ends), dtype=np.int32)
+        position[ends[::-1]] = positions[::-1]  # the last assignment wins: that of the first appearance
+        level = ends[position[ends] == positions]
 
-    >>> flood(4, np.array([1]), lambda front: np.minimum(front + 1, 3)).tolist()
+
+def flood(nodes: int, roots: Numbers, successors: Callable[[Numbers], Numbers]) -> Flags:
+    """Flag which of the nodes 0..`nodes`-1 can be reached from `roots`.
+
+    >>> flood(4, np.array([1]), lambda level: np.minimum(level + 1, 3)).tolist()
     [False, True, True, True]
     """
-    is_reached, front = np.zeros(nodes, np.bool_), np.unique(roots)
-    while len(front):
-        is_reached[front] = True
-        around = np.unique(following(front))
-        front = around[~is_reached[around]]
+    is_reached = np.zeros(nodes, np.bool_)
+    for level in levels(nodes, roots, successors):
+        is_reached[level] = True
     return is_reached
 
 
 def search_tree(
     root: Node, moves: Callable[[Node], Iterable[tuple[Label, Node]]], goal: Node | None = None
 ) -> dict[Node, tuple[Node, Label] | None]:
-    """Search breadth first, up to a goal if there is one; say for each node how it was first reached: from where, by
-    which move."""
+    """Search breadth first, up to a goal if there is one; map each node to the (node, move) that first reached it."""
     tree: dict[Node, tuple[Node, Label] | None] = {root: None}
     queue = [root]
     for node in queue:  # grows while it is read
@@ -198,7 +208,7 @@ def components(links: Sequence[Sequence[int]]) -> list[int]:
 
 
 def labels_to(graph: Graph, reach: Reach, node: int) -> list[int]:
-    """Read off the labels on the tree's way from the root to `node`."""
+    """Read off the labels on the tree's path from the root to `node`."""
     labels: list[int] = []
     while (edge := int(reach.via[node])) >= 0:
         labels.append(int(graph.label[edge]))
@@ -227,7 +237,7 @@ class Congruence(NamedTuple):
 def congruence(graph: Graph, hidden: Flags) -> Congruence:
     """Merge nodes joined by hidden edges, then targets of like edges of merged nodes, until nothing clashes.
 
-    `hidden` flags edges. Near-linear: rounds over all edges while they merge much, then a work list of what is left.
+    `hidden` flags edges. Near-linear: rounds over all edges while they merge much, then a work list of the rest.
     """
     edge = np.flatnonzero(hidden).astype(np.int32)
     if len(graph.target) < SMALL:
@@ -268,9 +278,9 @@ def _components(nodes: int, left: Ints, right: Ints) -> tuple[Ints, int, NDArray
             break
         left, right, edge = left[unmerged], right[unmerged], edge[unmerged]
         low, high = np.minimum(left, right), np.maximum(left, right)
-        root[high] = low  # always downwards, so no cycle, whoever wins
-        won = root[high] == low
-        via[high[won]] = edge[won]
+        root[high] = low  # always downwards, so no cycle, whichever edge of a node is the last to be assigned
+        is_assigned = root[high] == low
+        via[high[is_assigned]] = edge[is_assigned]
         while not np.array_equal(higher := root[root], root):
             root = higher
     is_first = root == np.arange(nodes)
@@ -280,7 +290,7 @@ def _components(nodes: int, left: Ints, right: Ints) -> tuple[Ints, int, NDArray
 
 def one_per_key(key: NDArray[np.int64], keys: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Choose one position for each key that occurs; return those, in the order of keys, and for every position the one
-    chosen for its key. It takes linear time, where the keys are not too many.
+    chosen for its key. Takes linear time unless keys are large.
 
     >>> [part.tolist() for part in one_per_key(np.array([3, 1, 3, 0]), keys=5)]
     [[3, 1, 2], [2, 1, 2, 3]]
@@ -296,7 +306,7 @@ def one_per_key(key: NDArray[np.int64], keys: int) -> tuple[NDArray[np.intp], ND
 def _close(
     nodes: int, source: list[int], label: list[int], target: list[int], merging: list[tuple[int, int]]
 ) -> Congruence:
-    """Merge by a union-find with a work list, which begins with the merges that are to be made."""
+    """Merge by a union-find with a work list, which begins with the given merges."""
     root = list(range(nodes))
     edges: list[dict[int, int]] = [{} for _ in range(nodes)]  # of each root: label -> a visible edge of its class
     hidden = {edge for edge, also in merging if also < 0}
@@ -335,20 +345,21 @@ def _close(
 
 
 def hidden_path(graph: Graph, hidden: Flags, start: int, goals: Flags) -> tuple[int, list[int]] | None:
-    """Find a goal that is nearest to a node along edges with hidden labels, in either direction, and a way to it."""
+    """Find a goal that is nearest to a node along edges with hidden labels, in either direction, and a path to it."""
     usable = hidden[graph.label]
     source, label, target = graph.source[usable], graph.label[usable], graph.target[usable]
-    ends = np.concatenate((source, target)), np.concatenate((target, source))
-    both_ways, _ = make_graph(graph.nodes, ends[0], np.concatenate((label, label + len(hidden))), ends[1])
-    reach = breadth_first(both_ways, start)
-    near = reach.order[goals[reach.order]]
-    if len(near) == 0:
+    ends, labels = np.concatenate(((source, target), (target, source)), axis=1), (label, label + len(hidden))
+    undirected, _ = make_graph(graph.nodes, ends[0], np.concatenate(labels), ends[1])
+    reach = breadth_first(undirected, start)
+    reached_goals = reach.order[goals[reach.order]]
+    if len(reached_goals) == 0:
         return None
-    return int(near[0]), [label % len(hidden) for label in labels_to(both_ways, reach, int(near[0]))]
+    goal = int(reached_goals[0])
+    return goal, [label % len(hidden) for label in labels_to(undirected, reach, goal)]
 
 
 def hidden_reasons(graph: Graph, merges: Ints, one: int, other: int) -> list[int]:
-    """List the labels of the hidden edges on which it rests that merges of a congruence have merged two nodes."""
+    """List the labels of the hidden edges because of which a congruence merged two nodes."""
     left, right = merges
     ends = np.where(right < 0, graph.source[left], graph.target[left]), graph.target[np.where(right < 0, left, right)]
     links: dict[int, list[tuple[int, int]]] = {}

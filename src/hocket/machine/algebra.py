@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from hocket.errors import MachineError
-from hocket.graphs import Flags, Ints, congruence, flags_at, one_per_key, path_to, places_in, ranges
+from hocket.graphs import Flags, Ints, congruence, flags_at, one_per_key, path_to, positions_in, ranges
 from hocket.machine.names import Names, make_distinct, require_member
 from hocket.machine.reward_machine import Origin, RewardMachine, Rewards, require_machines
 
@@ -43,7 +43,8 @@ def reachable_part(machine: RewardMachine) -> RewardMachine:
     kept = np.sort(machine.reach.order)
     if len(kept) == len(machine.states):
         return machine
-    return _quotient(machine, places_in(kept, len(machine.states)), kept, Names(map(machine.states.at, kept.tolist())))
+    names = Names(map(machine.states.at, kept.tolist()))
+    return _quotient(machine, positions_in(kept, len(machine.states)), kept, names)
 
 
 def _quotient(machine: RewardMachine, classes: Ints, examples: Ints, names: Names | None = None) -> RewardMachine:

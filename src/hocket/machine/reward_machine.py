@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import MachineError
-from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, flags_at, labels_to, make_graph, places_in
+from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, flags_at, labels_to, make_graph, positions_in
 from hocket.lazy import show_in_notebook
 from hocket.machine.names import (
     Listed,
@@ -193,7 +193,7 @@ class RewardMachine:
     @cached_property
     def rank(self) -> Ints:
         """The place of each state in breadth-first order; -1 where it cannot be reached."""
-        return places_in(self.reach.order, len(self.states))
+        return positions_in(self.reach.order, len(self.states))
 
     @cached_property
     def by_event(self) -> list[NDArray[np.intp]]:

@@ -1,4 +1,4 @@
-"""Tasks as sentences: LTLf, regular expressions and DECLARE, read as machines or as machines side by side."""
+"""Tasks as formulas: LTLf, regular expressions and DECLARE, as a machine or as a composition of machines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Whole = Literal[False]
 
 
 class Most(TypedDict, total=False):
-    """The arguments by which `from_ltlf` and its relatives take `Limits`."""
+    """The arguments of `from_ltlf`, `from_regex` and `from_declare` that set `Limits`."""
 
     most_states: int
     most_seconds: float
@@ -46,8 +46,8 @@ def from_ltlf(
     """Make the machine of a formula of LTLf: the task is completed when the trace so far first satisfies it.
 
     One event happens at a time; `events` are those that can, by default those in the formula. `X` is strong, `WX` weak.
-    With `parts`, conjuncts that are independent of each other become machines of their own, side by side, and the
-    product of their states is never built. The machine is minimal; what takes more than the limits is an error.
+    With `parts`, independent conjuncts become the machines of a composition, and the product of their states is never
+    built. The machine is minimal; a formula that takes more than the limits is an error.
 
     >>> machine = from_ltlf("(!door U key) & F door")
     >>> for (state, event), target in machine.transitions.items():

@@ -6,22 +6,22 @@ wide as the events that matter to it, however many there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.graphs import Flags, Ints, places_in, ranges, search_tree
+from hocket.graphs import Flags, Ints, levels, make_graph, positions_in, ranges, search_tree
 from hocket.machine.formulas.syntax import Limits
 
 Longs = NDArray[np.int64]
 Combine = Callable[[Flags, Flags], Flags]
 Kinds = Mapping[int, int]  # event -> its column
 Value = TypeVar("Value")
-Situation = TypeVar("Situation", bound=Hashable)
+State = TypeVar("State", bound=Hashable)
 
-AT_ONCE = 1 << 20  # moves of a product that are worked out together
+AT_ONCE = 1 << 20  # moves of a product that are computed together
 DENSE = 1 << 25  # pairs of states up to which a product keeps a table of all of them
 
 
@@ -48,9 +48,9 @@ class Automaton(NamedTuple):
     @property
     def stays(self) -> Flags:
         """Which kinds of events leave which states as they are: [states, kinds]."""
-        return np.asarray(self.move == np.arange(self.states, dtype=np.int32)[:, None])
+        return loops(self.move)
 
-    def is_still(self, state: int) -> bool:
+    def is_absorbing(self, state: int) -> bool:
         """Whether a state is never left."""
         return bool((self.move[state] == state).all())
 
@@ -74,31 +74,36 @@ class Automaton(NamedTuple):
         return dict(sorted(first.items(), key=lambda item: item[1]))
 
     def along(self, start: Value, step: Callable[[Value, int], Value]) -> list[Value]:
-        """Take a value along a shortest trace to each state, an event at a time: [states]."""
+        """Take a value along a shortest trace to each state, one event at a time: [states]."""
         rows, events = self.move.tolist(), self.examples()
         tree = search_tree(0, lambda state: ((event, rows[state][kind]) for kind, event in events.items()))
-        reached: dict[int, Value] = {}
-        for state, came in tree.items():
-            reached[state] = start if came is None else step(reached[came[0]], came[1])
-        return [reached[state] for state in range(self.states)]
+        values: dict[int, Value] = {}
+        for state, reached_by in tree.items():
+            values[state] = start if reached_by is None else step(values[reached_by[0]], reached_by[1])
+        return [values[state] for state in range(self.states)]
 
     @property
-    def hopeless(self) -> Flags:
+    def dead_ends(self) -> Flags:
         """The states from which nothing is accepted, of which a minimal automaton has at most one: [states]."""
         return np.asarray(~self.accepts & self.stays.all(axis=1))
 
     @property
-    def lasts(self) -> bool:
-        """Whether what is accepted stays accepted, whatever happens."""
+    def stays_accepting(self) -> bool:
+        """Whether an accepted trace is still accepted after any further events."""
         return bool(self.accepts[self.move[self.accepts]].all())
 
-    def breaking(self) -> list[int]:
-        """List the events by which something accepted becomes something that is not."""
+    def breaking_events(self) -> list[int]:
+        """List the events that lead from an accepting state to one that is not."""
         return self._events_of(~np.asarray(self.accepts[self.move[self.accepts]].all(axis=0)))
 
     def complement(self) -> Automaton:
-        """Accept what is not accepted."""
+        """Accept the traces that are not accepted."""
         return self._replace(accepts=~self.accepts)
+
+
+def loops(move: Ints) -> Flags:
+    """Flag the moves that lead from a state to itself."""
+    return np.asarray(move == np.arange(len(move), dtype=np.int32)[:, None])
 
 
 def make_automaton(move: Ints, accepts: Flags, kind: Kinds, others: int, events: int, limits: Limits) -> Automaton:
@@ -111,79 +116,77 @@ def make_automaton(move: Ints, accepts: Flags, kind: Kinds, others: int, events:
     kind = {event: column[old] for event, old in kind.items()}
     others = column[others] if others >= 0 else -1
     if others < 0:  # let one kind stand for the rest: the events that change nothing, if there are any
-        still = np.flatnonzero((move == np.arange(len(move), dtype=np.int32)[:, None]).all(axis=0))
-        others = int(still[0]) if len(still) else -1
+        unchanging = np.flatnonzero(loops(move).all(axis=0))
+        others = int(unchanging[0]) if len(unchanging) else -1
     kind = {event: number for event, number in kind.items() if number != others}
     return Automaton(move, accepts, kind, others, events)
 
 
 def product(left: Automaton, right: Automaton, accept: Combine, limits: Limits, what: str) -> Automaton:
-    """Run two automata side by side, reachable pairs only; `accept` says which pairs accept."""
-    columns: dict[tuple[int, int], int] = {}  # kinds that events of both have together -> kind of the product
+    """Run two automata in parallel, reachable pairs only; `accept` says which pairs accept."""
+    columns: dict[tuple[int, int], int] = {}  # the kinds of an event in both -> its kind in the product
     kind, others = {}, -1
     for event in {**left.kind, **right.kind}:
         kind[event] = columns.setdefault((left.column(event), right.column(event)), len(columns))
     if len(kind) < left.events:
         others = columns.setdefault((left.others, right.others), len(columns))
     left_column, right_column = (np.array(part, np.intp) for part in zip(*columns, strict=True))
-    wide = right.states
-    settle = _settling(left, right, accept)
-    queue: list[Longs] = [settle(np.zeros(1, np.int64))]
+    representative = _representatives(left, right, accept)
+    queue: list[Longs] = [representative(np.zeros(1, np.int64))]
     moves: list[Longs] = []
-    seen = _Seen(left.states * wide)
-    seen.fresh(queue[0])
+    seen = _Codes(left.states * right.states)
+    seen.add(queue[0])
     count = 1
     for codes in queue:  # grows while it is read
         for code in np.array_split(codes, 1 + len(codes) * len(columns) // AT_ONCE):
             limits.check(what, count, len(columns))
-            left_end = left.move[code // wide][:, left_column].astype(np.int64)
-            moves.append(settle(left_end * wide + right.move[code % wide][:, right_column]))
-            fresh = seen.fresh(moves[-1].ravel())
-            count += len(fresh)
-            if len(fresh):
-                queue.append(fresh)
+            left_end = left.move[code // right.states][:, left_column].astype(np.int64)
+            moves.append(representative(left_end * right.states + right.move[code % right.states][:, right_column]))
+            new = seen.add(moves[-1].ravel())
+            count += len(new)
+            if len(new):
+                queue.append(new)
     codes = np.concatenate(queue)
-    move = np.concatenate([seen.number(codes, ends) for ends in moves])
-    accepts = accept(left.accepts[codes // wide], right.accepts[codes % wide])
+    move = np.concatenate([seen.positions(codes, ends) for ends in moves])
+    accepts = accept(left.accepts[codes // right.states], right.accepts[codes % right.states])
     return make_automaton(move, accepts, kind, others, left.events, limits)
 
 
-def _settling(left: Automaton, right: Automaton, accept: Combine) -> Callable[[Longs], Longs]:
-    """Make a function that replaces pairs of states by one that is as good, where one side decides all that follows.
+def _representatives(left: Automaton, right: Automaton, accept: Combine) -> Callable[[Longs], Longs]:
+    """Make a function that maps equivalent pairs of states to one of them, where one side decides all that follows.
 
     That is so in a state that is never left, if what the product accepts does not depend on the other side.
     """
-    wide, both = right.states, np.array([False, True])
-    stands_for = []  # [states of the side] the code of the pair that stands for all with this state; -1: none
-    for side, order, place in ((left, 1, wide), (right, -1, 1)):
+    chosen = []  # [states of the side] the code of the pair that represents all pairs with this state; -1: none
+    for side, order, factor in ((left, 1, right.states), (right, -1, 1)):
         code = np.full(side.states, -1, np.int64)
         for state in np.flatnonzero(side.stays.all(axis=1)).tolist():
-            verdict = accept(*(np.repeat(side.accepts[state], 2), both)[::order])
+            verdict = accept(*(np.repeat(side.accepts[state], 2), np.array([False, True]))[::order])
             if verdict[0] == verdict[1]:
-                code[state] = state * place
-        stands_for.append(code)
+                code[state] = state * factor
+        chosen.append(code)
 
-    def settle(codes: Longs) -> Longs:
-        for code, state in zip(stands_for, (codes // wide, codes % wide), strict=True):
+    def representative(codes: Longs) -> Longs:
+        for code, state in zip(chosen, (codes // right.states, codes % right.states), strict=True):
             if (code >= 0).any():
                 codes = np.where(code[state] >= 0, code[state], codes)
         return codes
 
-    return settle
+    return representative
 
 
-class _Seen:
-    """Which codes have been met, and after the search their numbers."""
+class _Codes:
+    """A set of codes, kept as flags of all codes unless there could be too many."""
 
     def __init__(self, size: int) -> None:
         self.flags = np.zeros(size, np.bool_) if size <= DENSE else None
-        self.met: set[int] = set()
+        self.listed: set[int] = set()
 
-    def fresh(self, codes: Longs) -> Longs:
+    def add(self, codes: Longs) -> Longs:
         """Add codes; return those that are new, each once, in the order of their first appearance."""
         if self.flags is None:
-            new = [code for code in dict.fromkeys(codes.tolist()) if code not in self.met]
-            self.met.update(new)
+            new = [code for code in dict.fromkeys(codes.tolist()) if code not in self.listed]
+            self.listed.update(new)
             return np.array(new, np.int64)
         codes = codes[~self.flags[codes]]
         _, first = np.unique(codes, return_index=True)
@@ -191,25 +194,23 @@ class _Seen:
         self.flags[codes] = True
         return codes
 
-    def number(self, codes: Longs, wanted: Longs) -> Ints:
-        """Say which position in `codes` each of the wanted ones has."""
+    def positions(self, codes: Longs, wanted: Longs) -> Ints:
+        """Find the positions of the wanted ones in `codes`."""
         if self.flags is not None:
-            place = np.zeros(len(self.flags), np.int32)
-            place[codes] = np.arange(len(codes), dtype=np.int32)
-            return place[wanted]
+            return positions_in(codes, len(self.flags))[wanted]
         order = np.argsort(codes)
         return order[np.searchsorted(codes, wanted, sorter=order)].astype(np.int32)
 
 
 def conjunction(parts: Sequence[Automaton], limits: Limits, what: str) -> Automaton:
     """Multiply automata, small ones and those that share events first, minimising as the product grows."""
-    waiting = list(parts)
-    while len(waiting) > 1:
-        smallest, *others = sorted(waiting, key=lambda part: part.states)
-        burdens = [other.states / (1 + 3 * len(smallest.kind.keys() & other.kind.keys())) for other in others]
-        partner = others.pop(burdens.index(min(burdens)))  # events in common keep the product small
-        waiting = [*others, product(smallest, partner, np.logical_and, limits, what)]
-    return waiting[0]
+    factors = list(parts)
+    while len(factors) > 1:
+        smallest, *others = sorted(factors, key=lambda factor: factor.states)
+        costs = [other.states / (1 + 3 * len(smallest.kind.keys() & other.kind.keys())) for other in others]
+        partner = others.pop(costs.index(min(costs)))  # events in common keep the product small
+        factors = [*others, product(smallest, partner, np.logical_and, limits, what)]
+    return factors[0]
 
 
 def constant(value: bool, events: int) -> Automaton:
@@ -218,48 +219,48 @@ def constant(value: bool, events: int) -> Automaton:
 
 
 def explore(
-    start: Situation,
-    step: Callable[[Situation, int], Situation],
-    accepts: Callable[[int, Situation], bool],
+    start: State,
+    step: Callable[[State, int], State],
+    accepts: Callable[[int, State], bool],
     kinds: Sequence[int],
     events: int,
     limits: Limits,
-    watch: Callable[[Sequence[Situation]], None],
+    watch: Callable[[Sequence[State]], None],
 ) -> Automaton:
-    """Follow traces of the events in `kinds`, and of -1 for all others, and make the automaton of where they lead.
+    """Make the automaton of all states that traces of the events in `kinds`, and of -1 for all others, lead to.
 
-    `accepts` is asked of each situation and its number, counted from the start. `watch` is shown all situations so far
-    whenever one of them is gone on from, and raises an error where they are too many.
+    `accepts` takes the number of a state, counted from the start, and the state. `watch` is called with all states so
+    far before each one is expanded, and raises an error where they are too many.
     """
-    letters = [*kinds, -1] if len(kinds) < events else [*kinds]
+    others = len(kinds) if len(kinds) < events else -1
+    columns = [*kinds] if others < 0 else [*kinds, -1]
     number = {start: 0}
     queue = [start]
     rows: list[list[int]] = []
-    for situation in queue:  # grows while it is read
+    for state in queue:  # grows while it is read
         watch(queue)
         rows.append([])
-        for letter in letters:
-            end = step(situation, letter)
+        for event in columns:
+            end = step(state, event)
             rows[-1].append(number.setdefault(end, len(queue)))
             if rows[-1][-1] == len(queue):
                 queue.append(end)
     accepted = np.array([accepts(*pair) for pair in enumerate(queue)], np.bool_)
     kind = {event: column for column, event in enumerate(kinds)}
-    others = len(kinds) if len(kinds) < events else -1
     return make_automaton(np.array(rows, np.int32), accepted, kind, others, events, limits)
 
 
-# Minimising: which states no trace tells apart, found a column at a time.
+# Minimising: merging equivalent states, a column at a time.
 
 
 def minimal(move: Ints, accepts: Flags, limits: Limits) -> tuple[Ints, Flags]:
-    """Merge the states that no trace tells apart, and drop those that no trace reaches from state 0.
+    """Merge equivalent states, and drop those that cannot be reached from state 0.
 
     Returns the moves and the acceptance of the classes, numbered breadth first.
     """
     reached = reachable(move, limits)
     if not np.array_equal(reached, np.arange(len(move))):
-        move, accepts = places_in(reached, len(move))[move[reached]], accepts[reached]
+        move, accepts = positions_in(reached, len(move))[move[reached]], accepts[reached]
     classes = _coarsest_partition(move, accepts, limits)
     count = int(classes.max()) + 1
     if count == len(move):
@@ -267,41 +268,30 @@ def minimal(move: Ints, accepts: Flags, limits: Limits) -> tuple[Ints, Flags]:
     # The states are numbered breadth first, so ordering classes by their first states keeps it so.
     first = np.unique(classes, return_index=True)[1]
     order = np.argsort(first)
-    number, first = places_in(order, count), first[order]
+    number, first = positions_in(order, count), first[order]
     return number[classes][move[first]], accepts[first]
 
 
 def reachable(move: Ints, limits: Limits) -> Ints:
     """List the states that can be reached from state 0, breadth first."""
-    first = np.zeros(1, np.int32)
-    return np.concatenate([*_levels(first, lambda front: move[front].ravel(), len(move), limits)])
-
-
-def _levels(front: Ints, following: Callable[[Ints], Ints], states: int, limits: Limits) -> Iterator[Ints]:
-    """Search breadth first: list the states of each distance, each state once, in the order of first appearance."""
-    seen, place = np.zeros(states, np.bool_), np.empty(states, np.int32)
-    while len(front):
-        seen[front] = True
-        yield front
-        limits.check("this formula", states)
-        ends = following(front)
-        ends = ends[~seen[ends]]
-        places = np.arange(len(ends), dtype=np.int32)
-        place[ends[::-1]] = places[::-1]  # the last assignment wins: that of the first appearance
-        front = ends[place[ends] == places]
+    order = []
+    for level in levels(len(move), np.zeros(1, np.int32), lambda level: move[level]):
+        limits.check("this formula", len(move))
+        order.append(level)
+    return np.concatenate(order)
 
 
 def _coarsest_partition(move: Ints, accepts: Flags, limits: Limits) -> Ints:
     """Refine classes by where events lead until they are stable (Moore's algorithm, a column at a time).
 
-    It begins with the lengths of the shortest ways into and out of acceptance, which are the same for states that no
-    trace tells apart; so it needs few rounds. Rounds compare hashes of rows, which may take two rows for one but
-    never one for two; the last round compares the rows themselves, so that the answer is exact.
+    It begins with the lengths of the shortest traces into and out of acceptance, which are the same for equivalent
+    states; so it needs few rounds. Rounds compare hashes of rows, which may take two rows for one but never one for
+    two; the last round compares the rows themselves, so that the answer is exact.
     """
     alike = accepts[move] == accepts[:, None]
-    # How far each state is from one that is accepted differently: 0 if it is not, 1 if it is in the next step, ...
-    far = distances(move, ~alike.all(axis=1), alike, limits) + 1
-    classes, count = _numbered(far * np.int64(2) + accepts)
+    # How far each state is from one that is accepted differently: 0 if there is none, 1 if it is a step away, ...
+    distance = distances(move, ~alike.all(axis=1), alike, limits) + 1
+    classes, count = _numbered(distance * np.int64(2) + accepts)
     generator = np.random.default_rng(0)
     while True:
         limits.check("this formula", len(move))
@@ -332,19 +322,14 @@ def _is_stable(move: Ints, classes: Ints, count: int) -> bool:
 
 
 def distances(move: Ints, goal: Flags, usable: Flags | None, limits: Limits) -> Longs:
-    """Count the moves of a shortest way from each state to a goal, over usable moves; -1 where there is none.
-
-    It looks at each move once, backwards from the goals.
-    """
+    """Count the moves of a shortest path from each state to a goal, over usable moves; -1 where there is none."""
     states, kinds = move.shape
-    kept = np.arange(move.size) if usable is None else np.flatnonzero(usable)
-    target = move.ravel()[kept]
-    order = np.argsort(target, kind="stable")
-    source = (kept[order] // kinds).astype(np.int32)
-    begin = np.concatenate(([0], np.cumsum(np.bincount(target, minlength=states)))).astype(np.int32)
+    moves = np.arange(move.size) if usable is None else np.flatnonzero(usable)
+    source = (moves // kinds).astype(np.int32)
+    (first, _, _, before), _ = make_graph(states, move.ravel()[moves], source, source)  # with each move reversed
     distance = np.full(states, -1, np.int64)
     goals = np.flatnonzero(goal).astype(np.int32)
-    levels = _levels(goals, lambda front: source[ranges(begin[front], begin[front + 1])], states, limits)
-    for level, front in enumerate(levels):
-        distance[front] = level
+    for count, level in enumerate(levels(states, goals, lambda level: before[ranges(first[level], first[level + 1])])):
+        limits.check("this formula", states)
+        distance[level] = count
     return distance

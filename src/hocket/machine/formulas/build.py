@@ -1,9 +1,10 @@
-"""From conjuncts to a machine, or to parts: the automaton of each, what a state means, and which conjuncts interact."""
+"""From conjuncts to a machine, or to parts: the automaton of each, names of states, and which conjuncts interact."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
@@ -12,19 +13,19 @@ from typing import NamedTuple
 import numpy as np
 
 from hocket.errors import FormulaError, shown_count
-from hocket.graphs import Flags, Ints, components, distances_from, labels_to, places_in
+from hocket.graphs import Flags, Ints, Numbers, components, distances_from, flags_at, labels_to, positions_in
 from hocket.machine.composition import Composition
-from hocket.machine.formulas.automaton import Automaton, Longs, conjunction, constant, distances, minimal, product
+from hocket.machine.formulas.automaton import Automaton, conjunction, constant, distances, loops, minimal, product
 from hocket.machine.formulas.progression import LONGEST_REMAINDER, Progression, State, TooManyStates
-from hocket.machine.formulas.syntax import RULES, Formulas, Limits, Op, quoted
+from hocket.machine.formulas.syntax import CONSTANTS, RULES, Formulas, Limits, Op, quoted
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
 
-MOST_WRITTEN = 2_000  # states of a conjunct up to which it is written what is left to do in them
+MOST_WRITTEN = 2_000  # states of a conjunct up to which their names are formulas
 DIRECT = 2_000  # states up to which a conjunct is explored as a whole before it is taken apart
 
 DONE, VIOLATED = "done", "violated"
-LONGEST_NAME = 24  # characters of a state's name that are still drawn well
+LONGEST_NAME = 24  # characters of a state's name
 LONGEST_QUOTE = 60  # characters of a conjunct in a sentence
 MOST_NAMED = 8  # open conjuncts in a state's name
 MOST_SHOWN = 6  # events of a trace in a state's name
@@ -42,25 +43,23 @@ class Conjunct:
     formula: int = -1
     at_last: bool = False  # whether it is read at the last position of a trace instead of the first
 
-    def left(self, state: int, events: Sequence[str]) -> str:
-        """Write what is left to do in a state: as a formula or, where that is none or a long one, as a trace."""
-        if self.automaton.is_still(state):
+    def remainder(self, state: int, events: Sequence[str]) -> str:
+        """Write what remains to be done in a state: as a short formula or, where there is none, as a trace."""
+        if self.automaton.is_absorbing(state):
             return ""
         if self.formulas is not None and self.automaton.states <= MOST_WRITTEN:
             progression, reached = self._progression
             here = reached[state]
             for text, other in progression.remainders(here):
                 is_short = len(text) <= LONGEST_REMAINDER
-                if is_short and (other == here or progression.means(other, self.automaton, state)):
+                if is_short and (other == here or progression.is_equivalent(other, self.automaton, state)):
                     return text
-        trace = self.way(state, MOST_SHOWN + 1)
+        trace = self.completion(state, MOST_SHOWN + 1)
         return " ".join(quoted(events[event]) for event in trace[:MOST_SHOWN]) + (" …" if trace[MOST_SHOWN:] else "")
 
-    def way(self, state: int, longest: int) -> list[int]:
-        """Find the first events of a shortest trace after which the conjunct holds; none where there is no such trace.
-
-        Among shortest traces, it is the first in the order of events.
-        """
+    def completion(self, state: int, longest: int) -> list[int]:
+        """List the first events of a shortest trace after which the conjunct holds, if there is one: of several, that
+        which comes first in the order of events."""
         move, distance, trace = self.automaton.move, self._distance, list[int]()
         events = self.automaton.examples()
         while distance[state] > 0 and len(trace) < longest:
@@ -70,26 +69,26 @@ class Conjunct:
         return trace
 
     @cached_property
-    def _distance(self) -> Longs:
+    def _distance(self) -> Numbers:
         return distances(self.automaton.move, self.automaton.accepts, None, Limits())
 
     @cached_property
     def _progression(self) -> tuple[Progression, list[State]]:
-        """Take the formula along a shortest trace to each state of the automaton, all of them at once."""
+        """Take the formula along a shortest trace to each state of the automaton."""
         assert self.formulas is not None
         progression = Progression(self.formulas, self.formula, Limits(), at_last=self.at_last)
         return progression, self.automaton.along(progression.start(), progression.step)
 
 
 class Translator:
-    """Translates formulas; those that differ in nothing but the names of events are worked out once."""
+    """Translates formulas to automata, those that differ in nothing but the names of events only once."""
 
     def __init__(self, formulas: Formulas, events: int, limits: Limits, *, at_last: bool = False) -> None:
         self.formulas, self.events, self.limits, self.at_last = formulas, events, limits, at_last
         self.known: dict[tuple[Op | int, ...], tuple[Automaton, list[int]]] = {}
 
     def conjunct(self, formula: int, text: str) -> Conjunct:
-        """Translate a conjunct; `text` is how the user knows it."""
+        """Translate a conjunct, which messages quote as `text`."""
         shape, events = self.formulas.shape(formula)
         if shape not in self.known:
             self.known[shape] = self.automaton(formula), events
@@ -100,41 +99,40 @@ class Translator:
         return Conjunct(text, automaton, self.formulas, formula, self.at_last)
 
     def automaton(self, formula: int) -> Automaton:
-        """Make an automaton: of a formula as a whole or, if that becomes large, of what it is a function of."""
-        formulas = self.formulas
-        takes_apart = formulas.op[formula] in RULES or formulas.op[formula] is Op.NOT
+        """Make an automaton: of a formula as a whole or, if that becomes large, of its temporal operands."""
         try:
-            progression = Progression(formulas, formula, self.limits, at_last=self.at_last)
-            return progression.explore(self.events, DIRECT if takes_apart else None)
+            return self.explore(formula, DIRECT if self.operands(formula) else None)
         except TooManyStates:
             return self.combine(formula)
 
+    def explore(self, formula: int, most: int | None = None) -> Automaton:
+        """Make the automaton of a formula as a whole, unless it has more than `most` states."""
+        return Progression(self.formulas, formula, self.limits, at_last=self.at_last).explore(self.events, most)
+
+    def operands(self, formula: int) -> tuple[int, ...]:
+        """List the operands of a Boolean operator; any other formula has none."""
+        op = self.formulas.op[formula]
+        return self.formulas.arguments[formula] if op in RULES or op is Op.NOT else ()
+
     def combine(self, formula: int) -> Automaton:
         """Make the automaton of a Boolean function of temporal formulas, each of which is taken as a whole."""
-        formulas, made = self.formulas, dict[int, Automaton]()
-
-        def operands(number: int) -> tuple[int, ...]:
-            op = formulas.op[number]
-            return formulas.arguments[number] if op in RULES or op is Op.NOT else ()
-
-        for number in sorted(distances_from([formula], operands)):
-            op, arguments = formulas.op[number], formulas.arguments[number]
+        made: dict[int, Automaton] = {}
+        for number in sorted(distances_from([formula], self.operands)):
+            op, operands = self.formulas.op[number], [made[operand] for operand in self.operands(number)]
             if op is Op.NOT:
-                made[number] = made[arguments[0]].complement()
+                made[number] = operands[0].complement()
             elif op in RULES:
-                left, right = (made[argument] for argument in arguments)
-                made[number] = product(left, right, RULES[op], self.limits, "this formula")
-            elif number in (formulas.true, formulas.false):
-                made[number] = constant(number == formulas.true, self.events)
+                made[number] = product(operands[0], operands[1], RULES[op], self.limits, "this formula")
+            elif op in CONSTANTS:
+                made[number] = constant(op is Op.TRUE, self.events)
             else:
-                progression = Progression(formulas, number, self.limits, at_last=self.at_last)
-                made[number] = progression.explore(self.events)
+                made[number] = self.explore(number)
         return made[formula]
 
 
 @dataclass(frozen=True)
 class FormulaMeaning:
-    """The conjuncts of a formula, and what is worth knowing about it."""
+    """The conjuncts of a formula, and notes about it."""
 
     events: tuple[str, ...]
     conjuncts: tuple[Conjunct, ...]
@@ -152,31 +150,28 @@ class FormulaMeaning:
     def say(self, trace: Sequence[str]) -> str:
         """Say in a sentence which conjuncts are broken after a trace or, if none is, which are still open."""
         states = self.follow(self._number[event] for event in trace)
-        pairs = list(zip(self.conjuncts, states, strict=True))
-        broken = [c.text for c, state in pairs if not c.automaton.accepts[state] and c.automaton.is_still(state)]
-        open_ones = [conjunct.text for conjunct, state in pairs if not conjunct.automaton.accepts[state]]
-        if broken or open_ones:
-            return f"{_listed(broken)} broken." if broken else f"{_listed(open_ones)} still open."
-        return "All conjuncts hold."
+        pairs = zip(self.conjuncts, states, strict=True)
+        unmet = [(conjunct, state) for conjunct, state in pairs if not conjunct.automaton.accepts[state]]
+        if broken := [conjunct.text for conjunct, state in unmet if conjunct.automaton.is_absorbing(state)]:
+            return f"{_listed(broken)} broken."
+        return f"{_listed([conjunct.text for conjunct, _ in unmet])} still open." if unmet else "All conjuncts hold."
 
     @cached_property
-    def _labels(self) -> dict[tuple[int, int], tuple[bool, str]]:
-        return {}  # conjunct, its state -> whether it is open there, and what is left to do
+    def _remainders(self) -> dict[tuple[int, int], str]:
+        return {}  # (position of a conjunct, its state) -> what remains to be done
 
     def name(self, states: Sequence[int]) -> str:
-        """Say shortly what is left to do where the conjuncts are in these states."""
-        labels = self._labels
-        for index, state in enumerate(states):
-            if (index, state) not in labels:
-                conjunct = self.conjuncts[index]
-                labels[index, state] = not conjunct.automaton.accepts[state], conjunct.left(state, self.events)
-        here = [labels[key] for key in enumerate(states)]
-        open_ones = [text for is_open, text in here if is_open]
-        everything = [*open_ones, *(text for is_open, text in here if text and not is_open)]
-        for texts in (everything, open_ones) if len(open_ones) <= MOST_NAMED else ():
+        """Describe in short what remains to be done where the conjuncts are in these states."""
+        open_texts, other_texts = list[str](), list[str]()
+        for conjunct, key in zip(self.conjuncts, enumerate(states), strict=True):
+            if (text := self._remainders.get(key)) is None:
+                text = self._remainders[key] = conjunct.remainder(key[1], self.events)
+            (other_texts if conjunct.automaton.accepts[key[1]] else open_texts).append(text)
+        everything = [*open_texts, *filter(None, other_texts)]
+        for texts in (everything, open_texts) if len(open_texts) <= MOST_NAMED else ():
             if texts and sum(map(len, texts)) <= LONGEST_NAME and len(name := join_texts(texts)) <= LONGEST_NAME:
                 return name
-        return f"{len(open_ones)} left" if len(open_ones) > 1 else short([*everything, "nothing"][0], LONGEST_NAME)
+        return f"{len(open_texts)} left" if len(open_texts) > 1 else short([*everything, "nothing"][0], LONGEST_NAME)
 
 
 def join_texts(texts: Sequence[str]) -> str:
@@ -185,15 +180,15 @@ def join_texts(texts: Sequence[str]) -> str:
         return texts[0]
     joined = []
     for text in texts:
-        outside, inner = text, ""  # what it has outside of parentheses
-        while outside != inner:
-            outside, inner = re.sub(r"\([^()]*\)", "", outside), outside
-        joined.append(f"({text})" if " | " in outside or "->" in outside else text)  # which `&` would bind tighter than
+        outside, before = text, ""  # the text outside of parentheses
+        while outside != before:
+            outside, before = re.sub(r"\([^()]*\)", "", outside), outside
+        joined.append(f"({text})" if " | " in outside or "->" in outside else text)  # `&` binds tighter than these
     return " & ".join(joined)
 
 
 def short(text: str, longest: int = LONGEST_QUOTE) -> str:
-    """Cut off what is too long for a sentence, or for a name."""
+    """Cut off a text that is too long for a sentence, or for a name."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
@@ -206,19 +201,19 @@ def _listed(texts: Sequence[str]) -> str:
 
 def distinct(names: Iterable[str]) -> Iterator[str]:
     """Number the names that come again: F a, F a #2, F a #3."""
-    times: dict[str, int] = {}
+    times: Counter[str] = Counter()
     taken: set[str] = set()
     for name in names:
         unique = name
         while unique in taken:
-            times[name] = times.get(name, 1) + 1
-            unique = f"{name} #{times[name]}"
+            times[name] += 1
+            unique = f"{name} #{times[name] + 1}"
         taken.add(unique)
         yield unique
 
 
 def states_of_conjuncts(conjuncts: Sequence[Conjunct], automaton: Automaton) -> list[tuple[int, ...]]:
-    """Say for each state of the product of some conjuncts in which state they are after a shortest trace to it."""
+    """List for each state of the product of some conjuncts their states after a shortest trace to it."""
     return automaton.along((0,) * len(conjuncts), partial(step_all, conjuncts))
 
 
@@ -231,7 +226,7 @@ def step_all(conjuncts: Sequence[Conjunct], states: tuple[int, ...], event: int)
 
 
 class ConjunctGroup(NamedTuple):
-    """Conjuncts that events tie together, and the automaton of all of them."""
+    """Conjuncts that depend on common events, and the automaton of all of them."""
 
     conjuncts: tuple[Conjunct, ...]
     automaton: Automaton
@@ -245,7 +240,7 @@ class Reading(NamedTuple):
     notes: tuple[str, ...]
 
     def parts(self, limits: Limits | None = None) -> Composition:
-        """Make a machine of each group; side by side they are the task."""
+        """Make a machine of each group; their composition is the task."""
         limits = limits or Limits()
         named = distinct(_text(group.conjuncts) for group in self.groups)
         return Composition({name: self.part(group, limits) for name, group in zip(named, self.groups, strict=True)})
@@ -259,9 +254,7 @@ class Reading(NamedTuple):
     def machine(self, limits: Limits | None = None) -> RewardMachine:
         """Make one machine of all groups."""
         limits = limits or Limits()
-        if len(self.groups) == 1:
-            return self.part(self.groups[0], limits)
-        return _side_by_side(self, limits)
+        return self.part(self.groups[0], limits) if len(self.groups) == 1 else _compose(self, limits)
 
 
 def read_conjuncts(
@@ -271,24 +264,28 @@ def read_conjuncts(
     serious = [conjunct for conjunct in conjuncts if conjunct.automaton.states > 1 or not conjunct.automaton.accepts[0]]
     if all(conjunct.automaton.accepts[0] for conjunct in serious):
         raise FormulaError(f"{_quoted(conjuncts)} is true before anything happens, so there is nothing to do")
-    groups = [_grouped(tied, limits) for tied in _tied(serious)]
-    if len(groups) > 1 and not all(group.automaton.lasts for group in groups):
+    groups = [_grouped(dependent, limits) for dependent in _dependent(serious)]
+    breakable = [conjunct for conjunct in serious if not conjunct.automaton.stays_accepting]
+    if len(groups) > 1 and not all(group.automaton.stays_accepting for group in groups):
         factors = [group.automaton for group in groups]
-        _check_room(factors, serious, limits)
+        count = _count_states(factors)
+        if count > limits.states:
+            needed = f"about {shown_count(count)} states, more than the limit of {limits.states:,} (most_states)"
+            why = f"{_quoted(breakable[:1])} can be broken again while others are open"
+            raise FormulaError(f"{_quoted(serious)} is too large: it needs {needed}, as {why}")
         groups = [_grouped(serious, limits, factors)]
-    breaking = sorted({event for group in groups for event in group.automaton.breaking()})
-    told = list(notes)
+    breaking = sorted({event for group in groups for event in group.automaton.breaking_events()})
     if breaking:
         more = f" and {len(breaking) - 8} more" if len(breaking) > 8 else ""
         shown = ", ".join(events[event] for event in breaking[:8]) + more
-        culprits = [c.text for group in groups for c in group.conjuncts if not c.automaton.lasts][:2]
-        what = " and ".join(f"`{short(text)}`" for text in culprits)
-        told.append(f"Once completed, the task counts as done, though later events could break {what} again: {shown}.")
-    return Reading(tuple(events), tuple(groups), tuple(told))
+        what = " and ".join(_quoted([conjunct]) for conjunct in breakable[:2])
+        warning = f"Once completed, the task counts as done, though later events could break {what} again: {shown}."
+        notes = (*notes, warning)
+    return Reading(tuple(events), tuple(groups), tuple(notes))
 
 
-def _tied(conjuncts: Sequence[Conjunct]) -> list[list[Conjunct]]:
-    """Put conjuncts together that have events in common, directly or over others."""
+def _dependent(conjuncts: Sequence[Conjunct]) -> list[list[Conjunct]]:
+    """Group conjuncts that have events in common, directly or through others."""
     links: list[list[int]] = [[] for _ in conjuncts]
     first: dict[int, int] = {}  # event -> the first conjunct to which it matters
     for index, conjunct in enumerate(conjuncts):
@@ -316,30 +313,17 @@ def _grouped(conjuncts: Sequence[Conjunct], limits: Limits, factors: Sequence[Au
 
 
 def _one_at_a_time(conjuncts: Sequence[Conjunct]) -> str:
-    """Remind of it that one event happens at a time, where conjuncts or parts of one ask for two at once."""
-    at_once: list[str] = []
-    for conjunct in conjuncts:
-        if conjunct.formulas is not None:
-            at_once += conjunct.formulas.events_at_once(conjunct.formula)
+    """Explain that one event happens at a time, where conjuncts or parts of one ask for two at once."""
+    at_once = [event for c in conjuncts if c.formulas is not None for event in c.formulas.events_at_once(c.formula)]
     one, other = [*dict.fromkeys(map(short, at_once)), "", ""][:2]
     if not other:
         return ""
     return f": one event happens at a time, and not {one} and {other} together; for both, write F {one} & F {other}"
 
 
-def _check_room(factors: Sequence[Automaton], conjuncts: Sequence[Conjunct], limits: Limits) -> None:
-    """Refuse at once a product of automata with no events in common, all of whose states are there."""
-    hopeful = _count_states(factors)
-    if hopeful > limits.states:
-        broken = next(conjunct for conjunct in conjuncts if not conjunct.automaton.lasts)
-        needed = f"about {shown_count(hopeful)} states, more than the limit of {limits.states:,} (most_states)"
-        why = f"{_quoted([broken])} can be broken again while others are open"
-        raise FormulaError(f"{_quoted(conjuncts)} is too large: it needs {needed}, as {why}")
-
-
 def _count_states(factors: Sequence[Automaton]) -> int:
     """Count the states of a product of automata that have no event in common, without dead ends."""
-    return math.prod(factor.states - int(factor.hopeless.any()) for factor in factors)
+    return math.prod(factor.states - int(factor.dead_ends.any()) for factor in factors)
 
 
 def _text(conjuncts: Sequence[Conjunct]) -> str:
@@ -351,11 +335,11 @@ def _quoted(conjuncts: Sequence[Conjunct]) -> str:
 
 
 def _machine(automaton: Automaton, events: list[int], meaning: FormulaMeaning, limits: Limits) -> RewardMachine:
-    """Cut an automaton off where it first accepts, and make a machine over some events of what is before that."""
+    """Make a machine over some events, which is done where an automaton first accepts."""
     limits.check(_quoted(meaning.conjuncts), automaton.states, len(events))
-    if not automaton.lasts:
-        still = np.arange(automaton.states, dtype=np.int32)[:, None]
-        cut = np.where(automaton.accepts[:, None], still, automaton.move)
+    if not automaton.stays_accepting:
+        stay = np.arange(automaton.states, dtype=np.int32)[:, None]
+        cut = np.where(automaton.accepts[:, None], stay, automaton.move)
         move, accepts = minimal(cut, automaton.accepts, limits)
         automaton = automaton._replace(move=move, accepts=accepts)
     target = automaton.move[:, [automaton.column(event) for event in events]]
@@ -371,16 +355,15 @@ def _machine(automaton: Automaton, events: list[int], meaning: FormulaMeaning, l
 
 
 def _from_table(
-    target: Ints,  # [states, events]; state 0 is the initial one, and what is accepted or hopeless is never left
+    target: Ints,  # [states, events]; state 0 is the initial one, and accepting states and dead ends are never left
     accepts: Flags,  # [states]
     events: Sequence[int],  # the numbers that the columns have among all events
     meaning: FormulaMeaning,
-    conjuncts: Callable[[int], Sequence[int]],  # where they are in each state
+    conjuncts: Callable[[int], Sequence[int]],  # state -> the state of each conjunct
 ) -> RewardMachine:
-    """Make a machine, leaving out what changes nothing; its names are found when they are first asked for."""
-    states = len(target)
-    moves = target != np.arange(states, dtype=np.int32)[:, None]
-    ends = ~moves.any(axis=1)
+    """Make a machine without loops; of a large one, names are made when they are first used."""
+    states, moves = len(target), ~loops(target)
+    ends = np.asarray(~moves.any(axis=1))
 
     def name(state: int) -> str:
         return (DONE if accepts[state] else VIOLATED) if ends[state] else meaning.name(conjuncts(state))
@@ -395,11 +378,11 @@ def _from_table(
     return RewardMachine._from_arrays(names, named, 0, edges, accepts.copy(), meaning=meaning)
 
 
-def _side_by_side(reading: Reading, limits: Limits) -> RewardMachine:
+def _compose(reading: Reading, limits: Limits) -> RewardMachine:
     """Make the machine of independent groups: a digit for each group's state, and one dead end for all of them.
 
-    It is minimal as it stands: where two states differ in the digit of a group, events of that group tell them apart
-    once all other groups are done, and from a state that is not the dead end each of them can still be.
+    It is minimal: where two states differ in the digit of a group, events of that group distinguish them once all other
+    groups are done, and from a state that is not the dead end each of them can still be.
     """
     count = _count_states([group.automaton for group in reading.groups])
     conjuncts = tuple(conjunct for group in reading.groups for conjunct in group.conjuncts)
@@ -408,31 +391,29 @@ def _side_by_side(reading: Reading, limits: Limits) -> RewardMachine:
         hint = f"its {len(reading.groups):,} parts are independent: try parts=True"
         raise FormulaError(f"{_quoted(conjuncts)} is too large: it has {needed}; {hint}")
     limits.check(_quoted(conjuncts), count, len(reading.events))
-    alive = [np.flatnonzero(~group.automaton.hopeless) for group in reading.groups]  # the state of each digit
-    ends_badly = any(len(states) < group.automaton.states for states, group in zip(alive, reading.groups, strict=True))
-    target = np.repeat(np.arange(count + ends_badly, dtype=np.int32)[:, None], len(reading.events), axis=1)
+    state_of = [np.flatnonzero(~group.automaton.dead_ends) for group in reading.groups]  # digit -> state
+    can_fail = any(group.automaton.dead_ends.any() for group in reading.groups)
+    target = np.repeat(np.arange(count + can_fail, dtype=np.int32)[:, None], len(reading.events), axis=1)
     codes = np.arange(count, dtype=np.int32)
-    final, place = 0, 1
-    for states, (_, automaton) in zip(alive, reading.groups, strict=True):
-        size, digit_of = len(states), places_in(states, automaton.states)
-        digit = codes // place % size
+    final, factor = 0, 1
+    for states, (_, automaton) in zip(state_of, reading.groups, strict=True):
+        size, digit_of = len(states), positions_in(states, automaton.states)
+        digit = codes // factor % size
         for event in automaton.relevant():
             following = digit_of[automaton.move[states, automaton.column(event)]]
-            end = codes + ((following - np.arange(size)) * place).astype(np.int32)[digit]
+            end = codes + ((following - np.arange(size)) * factor).astype(np.int32)[digit]
             target[:count, event] = np.where(following[digit] < 0, count, end) if size < automaton.states else end
-        final += int(digit_of[automaton.accepts.argmax()]) * place
-        place *= size
-    accepts = np.zeros(len(target), np.bool_)
-    accepts[final] = True
-    no_dead_ends = {} if ends_badly else reading.parts(limits).parts
-    meaning = FormulaMeaning(reading.events, conjuncts, reading.notes, no_dead_ends)
+        final += int(digit_of[automaton.accepts.argmax()]) * factor
+        factor *= size
+    parts = {} if can_fail else reading.parts(limits).parts
+    meaning = FormulaMeaning(reading.events, conjuncts, reading.notes, parts)
     reached = [states_of_conjuncts(*group) for group in reading.groups]
 
     def states_at(code: int) -> list[int]:
         joint: list[int] = []
-        for states, conjunct_states in zip(alive, reached, strict=True):
+        for states, conjunct_states in zip(state_of, reached, strict=True):
             code, digit = divmod(code, len(states))
             joint += conjunct_states[states[digit]]
         return joint
 
-    return _from_table(target, accepts, range(len(reading.events)), meaning, states_at)
+    return _from_table(target, flags_at(final, len(target)), range(len(reading.events)), meaning, states_at)

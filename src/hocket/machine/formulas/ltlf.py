@@ -30,15 +30,16 @@ LTLF_TOKEN = re.compile(
     r"|(?P<sign><->|<=>|->|=>|&&|\|\||/\\|\\/|<>|\[\]|[!~&|¬∧∨→↔⇒⇔⊤⊥○◯●◇□])",
     re.DOTALL,
 )
-RIGHT = frozenset(LEVEL) - {Op.AND, Op.OR, Op.IFF}  # operators of which the right one of two binds tighter
+RIGHT = frozenset(LEVEL) - {Op.AND, Op.OR, Op.IFF}  # right-associative operators
 
 
 def parse_ltlf(text: str, formulas: Formulas) -> int:
     """Read a formula into a store of formulas."""
     parser = _Parser(formulas)
-    wants_operand, before = True, None
+    expects_operand, before = True, None
     for token in tokens_of(text, LTLF_TOKEN):
-        wants_operand = parser.operand(token, before) if wants_operand else parser.operator(token)
+        op = WORDS.get(token.text) if token.kind in ("word", "sign") else None
+        expects_operand = parser.operand(token, op, before) if expects_operand else parser.operator(token, op)
         before = token
     return parser.operands[0]
 
@@ -47,11 +48,10 @@ class _Parser:
     def __init__(self, formulas: Formulas) -> None:
         self.formulas = formulas
         self.operands: list[int] = []
-        self.pending: list[tuple[Op | None, Token]] = []  # operators and, as None, parentheses, that wait for operands
+        self.pending: list[tuple[Op | None, Token]] = []  # operators that need operands; None: an open parenthesis
 
-    def operand(self, token: Token, before: Token | None) -> bool:
+    def operand(self, token: Token, op: Op | None, before: Token | None) -> bool:
         """Take a token where a formula has to begin; return whether one still has to."""
-        op = WORDS.get(token.text) if token.kind in ("word", "sign") else None
         if token.kind == "open" or (op is not None and op not in LEVEL and op not in CONSTANTS):
             self.pending.append((op, token))
             return True
@@ -77,9 +77,8 @@ class _Parser:
             message += f' (an event called {name} is written in quotes: "{name}")'
         return token.error(message)
 
-    def operator(self, token: Token) -> bool:
+    def operator(self, token: Token, op: Op | None) -> bool:
         """Take a token after a complete formula; return whether another formula has to begin."""
-        op = WORDS.get(token.text) if token.kind in ("word", "sign") else None
         if op in LEVEL and op is not None:
             self.reduce(LEVEL[op] + (op in RIGHT))
             self.pending.append((op, token))
@@ -113,18 +112,17 @@ DECLARE_TOKEN = re.compile(
     re.DOTALL,
 )
 MOST_TIMES = 10_000  # that an event may have to happen
-SHORT = 20  # times up to which what is left is short enough to be written, as F(a & X F a)
-
+SHORT = 20  # times up to which the formula is short enough to be written, as F(a & X F a)
 
 EXPECTED = {"a": "one event", "a, n": "an event and a number", "a, b": "two events"}
 
 
 class Template(NamedTuple):
-    """A kind of constraint."""
+    """A DECLARE template."""
 
-    arguments: str  # one of EXPECTED; n may be left out and is then 1
+    arguments: str  # one of EXPECTED; n is 1 by default
     formula: str  # its meaning in LTLf
-    sentence: str  # and in words
+    sentence: str  # its meaning in words
 
 
 PRECEDENCE = "(!b W a)"
@@ -166,7 +164,7 @@ ALIASES = {"participation": "existence", "at_most_one": "at_most", "last": "end"
 
 
 def _key(name: str) -> str:
-    """Spell a template's name without what people disagree about: Chain Response, chain-response, ChainResponse."""
+    """Normalise the spelling of a template's name: Chain Response, chain-response, ChainResponse."""
     return re.sub(r"[\W_]+", "", name).lower()
 
 
@@ -190,7 +188,7 @@ def parse_declare(text: str, formulas: Formulas) -> int:
     events = dict(zip("ab", (unquoted(argument.text) for argument in arguments), strict=False))
     if len(events) > len({*events.values()}):
         raise arguments[1]._replace(text=events["b"]).error(f"{name} is of two different events")
-    for event in events.values():  # so that they are met in the order in which they stand
+    for event in events.values():  # so that they are numbered in the order of the arguments
         formulas.name(event)
     formula = re.sub(r"\b[ab]\b", lambda match: quoted(events[match[0]]), TEMPLATES[name].formula)
     return parse_ltlf(formula, formulas)
@@ -199,11 +197,11 @@ def parse_declare(text: str, formulas: Formulas) -> int:
 NAMES = ("word", "string")
 EVENT, JOINT = (NAMES, "expected an event"), (("comma", "close"), "expected ',' or ')'")
 END = (("end",), "expected the end of the constraint")
-FOLLOWING = {"open": EVENT, "comma": EVENT, "word": JOINT, "string": JOINT, "close": END}  # what may come after a token
+FOLLOWING = {"open": EVENT, "comma": EVENT, "word": JOINT, "string": JOINT, "close": END}  # kinds that may follow one
 
 
 def _arguments(tokens: list[Token]) -> list[Token]:
-    """Read what stands in the parentheses."""
+    """Read the arguments in parentheses."""
     kinds: tuple[str, ...] = ("open",)
     message = "expected '('"
     for token in tokens:
@@ -214,24 +212,21 @@ def _arguments(tokens: list[Token]) -> list[Token]:
 
 
 def _counted(name: str, event_token: Token, number: Token | None = None, *, formulas: Formulas) -> int:
-    """Make a constraint on how often an event happens."""
+    """Make a constraint on the number of times that an event happens."""
     event, times = formulas.name(unquoted(event_token.text)), 1
     if number is not None:
         if not re.fullmatch(r"[0-9]{1,6}", number.text) or not 1 <= int(number.text) <= MOST_TIMES:
             raise number.error(f"expected a number from 1 to {MOST_TIMES:,}")
         times = int(number.text)
-    both = [_at_least(formulas, event, times)] if name in ("existence", "exactly") else []
+    bounds = [_at_least(formulas, event, times)] if name in ("existence", "exactly") else []
     if name != "existence":
-        both.append(formulas.make(Op.NOT, _at_least(formulas, event, times + (name != "absence"))))
-    return formulas.join(Op.AND, both)
+        bounds.append(formulas.make(Op.NOT, _at_least(formulas, event, times + (name != "absence"))))
+    return formulas.join(Op.AND, bounds)
 
 
 def _at_least(formulas: Formulas, event: int, times: int) -> int:
-    """Say that an event happens at least so many times.
-
-    A large number is counted by `!a U (a & X ...)`, which leaves one thing to be shown after each event, and not as
-    many as there were events.
-    """
+    """Make the formula that an event happens at least so many times: of many, `!a U (a & X ...)`, which leaves one
+    obligation after each event, and not as many as there were events."""
     formula = formulas.make(Op.EVENTUALLY, event)
     for _ in range(times - 1):
         again = formulas.make(Op.AND, event, formulas.make(Op.NEXT, formula))

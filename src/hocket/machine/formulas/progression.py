@@ -1,9 +1,9 @@
 """From a formula to an automaton: what remains to be shown after each event.
 
-A state is a Boolean function of obligations "there is a next position, and there this formula holds", kept as a
-decision diagram, so that states that say the same are the same. An event turns each obligation into what its formula
-says at that position. With past operators a state also has what they said at the last position; as that may depend on
-what is yet to come, it is such a function, too.
+A state is a Boolean function of obligations "there is a next position, and there this formula holds", kept as a binary
+decision diagram, so that equivalent functions are equal. An event replaces each obligation by the value of its formula
+at that position. With past operators a state also has their values at the last position; as these may depend on later
+events, they are such functions, too.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from hocket.graphs import distances_from
 from hocket.machine.formulas.automaton import Automaton, explore
 from hocket.machine.formulas.syntax import WEAK, Formulas, Limits, Op
 
-LATER = frozenset({Op.EVENTUALLY, Op.UNTIL, Op.STRONG_RELEASE})  # hold now or are put off to the next position
+LATER = frozenset({Op.EVENTUALLY, Op.UNTIL, Op.STRONG_RELEASE})  # hold now or from the next position on
 EARLIER = frozenset({Op.ONCE, Op.SINCE})  # hold now or held at the last position
-MOST_PATHS = 4  # alternatives that are written out in what is left of a formula
+MOST_PATHS = 4  # alternatives in the remainder of a formula that is written
 LONGEST_REMAINDER = 60  # characters
 MOST_COMPARED = 100  # pairs of states
-MOST_NODES = 500_000  # of decision diagrams; each takes half a kilobyte, with what is remembered of it
-OFTEN = 1_000  # formulas whose values are found between two looks at the clock
+MOST_NODES = 500_000  # of decision diagrams; each takes half a kilobyte, with the conjunctions of it
+CHECK_INTERVAL = 1_000  # formulas that are evaluated between two checks of the time
 
 
 class State(NamedTuple):
-    """What is left to be shown, and what past operators need to know of the last position."""
+    """What remains to be shown, and the values of past operators at the last position."""
 
-    left: int
+    remaining: int
     before: tuple[int, ...]
 
 
@@ -37,16 +37,16 @@ class TooManyStates(Exception):  # noqa: N818
 
 
 class Progression:
-    """A formula, taken through a trace event by event."""
+    """A formula, evaluated along a trace event by event."""
 
     def __init__(self, formulas: Formulas, formula: int, limits: Limits, *, at_last: bool = False) -> None:
         self.formulas, self.formula, self.limits = formulas, formula, limits
         self.at_last = at_last  # whether the formula is read at the last position of a trace instead of the first
-        below = formulas.below(formula)
-        self.events = sorted({formulas.event[number] for number in below} - {-1})
+        subformulas = formulas.subformulas(formula)
+        self.events = sorted({formulas.event[number] for number in subformulas} - {-1})
         self.cells: dict[int, int] = {}  # numbers of the formulas whose values at the last position matter
-        for number in below:
-            # What a weak operator says is the negation of what its opposite says.
+        for number in subformulas:
+            # A weak operator is the negation of its opposite.
             strong = formulas.negate(number) if formulas.op[number] in WEAK else number
             op = formulas.op[strong]
             if op in EARLIER or op is Op.YESTERDAY:
@@ -55,7 +55,7 @@ class Progression:
         self.variable: dict[int, int] = {}  # formula -> the variable of its obligation
         self.obligation: list[int] = []
         self.explored: Sequence[State] = ()
-        self._memory: dict[int, dict[int, int]] = {}  # event -> formula -> its value there, where the past is no matter
+        self._values: dict[int, dict[int, int]] = {}  # event -> formula -> its value there, without past operators
 
     def _watch(self, nodes: int) -> None:
         self.limits.check("this formula", len(self.explored))
@@ -64,10 +64,11 @@ class Progression:
             raise FormulaError(f"this formula is too large: {rule}")
 
     def start(self) -> State:
-        """Where nothing has happened and all is left to be shown."""
+        """Make the state before the first event."""
         return State(self._next(self.formula), (FALSE,) * len(self.cells))
 
     def _next(self, formula: int) -> int:
+        """Make the obligation that a formula holds at the next position."""
         variable = self.variable.setdefault(formula, len(self.variable))
         if variable == len(self.obligation):
             self.obligation.append(formula)
@@ -75,36 +76,36 @@ class Progression:
 
     def step(self, state: State, event: int) -> State:
         """Take one event."""
-        values = self._memory.setdefault(event, {}) if not self.cells else {}
+        values = self._values.setdefault(event, {}) if not self.cells else {}
+
+        def value(formula: int) -> int:
+            return self.value(formula, event, values, state)
+
         if self.at_last:
-            left = self.value(self.formula, event, values, state)
-        else:
-            left = self.decisions.substitute(
-                state.left, lambda variable: self.value(self.obligation[variable], event, values, state)
-            )
-        if not self.at_last and left <= FALSE:  # true or false for good
-            return State(left, (FALSE,) * len(self.cells))
-        return State(left, tuple(self.value(cell, event, values, state) for cell in self.cells))
+            return State(value(self.formula), tuple(map(value, self.cells)))
+        remaining = self.decisions.substitute(state.remaining, lambda variable: value(self.obligation[variable]))
+        if remaining <= FALSE:  # true or false whatever happens next
+            return State(remaining, (FALSE,) * len(self.cells))
+        return State(remaining, tuple(map(value, self.cells)))
 
     def value(self, formula: int, event: int, values: dict[int, int], state: State) -> int:
-        """What a formula says at the position of an event, in terms of what is to hold at the next one."""
-        waiting, count = [formula], 0
-        while waiting:
+        """Evaluate a formula at the position of an event, as a function of the obligations for the next position."""
+        stack, count = [formula], 0
+        while stack:
             count += 1
-            if count % OFTEN == 0:
+            if count % CHECK_INTERVAL == 0:
                 self._watch(0)
-            number = waiting[-1]
-            needed = [other for other in self._needs(number, state) if other not in values]
-            if needed and number not in values:
-                waiting += needed
-                continue
-            waiting.pop()
+            number = stack[-1]
             if number not in values:
+                if needed := [other for other in self._operands(number, state) if other not in values]:
+                    stack += needed
+                    continue
                 values[number] = self._value(number, event, values, state)
+            stack.pop()
         return values[formula]
 
-    def _needs(self, formula: int, state: State) -> tuple[int, ...]:
-        """List the formulas whose values at the same position the value of a formula depends on."""
+    def _operands(self, formula: int, state: State) -> tuple[int, ...]:
+        """List the formulas on whose values at the same position the value of a formula depends."""
         op, arguments = self.formulas.op[formula], self.formulas.arguments[formula]
         if op in (Op.NEXT, Op.WEAK_NEXT):
             return ()
@@ -113,8 +114,8 @@ class Progression:
         if op in EARLIER or op is Op.YESTERDAY:
             cell = formula if op in EARLIER else arguments[0]
             before = state.before[self.cells[cell]]
-            hopes = tuple(self.obligation[self.decisions.variable[node]] for node in self.decisions.nodes(before))
-            return (*arguments, *hopes) if op in EARLIER else hopes
+            obligations = (self.obligation[self.decisions.variable[node]] for node in self.decisions.nodes(before))
+            return (*(arguments if op in EARLIER else ()), *obligations)
         return arguments
 
     def _value(self, formula: int, event: int, values: dict[int, int], state: State) -> int:
@@ -149,11 +150,11 @@ class Progression:
         return self.decisions.substitute(before, lambda variable: values[self.obligation[variable]])
 
     def accepts(self, index: int, state: State) -> bool:
-        """Say whether the trace may end here; at the start, whether the formula holds of nothing at all."""
-        return self.decisions.holds_of_none(state.left) if index else self.formulas.holds_of_nothing(self.formula)
+        """Say whether the trace may end in a state; in the first one, whether the formula holds of the empty trace."""
+        return self.decisions.value_at_false(state.remaining) if index else self.formulas.accepts_empty(self.formula)
 
     def explore(self, events: int, most: int | None = None) -> Automaton:
-        """Find all states and make the automaton; give up at more than `most` states."""
+        """Make the automaton of all states; raise `TooManyStates` at more than `most`."""
 
         def watch(states: Sequence[State]) -> None:
             if most is not None and len(states) > most:
@@ -164,32 +165,34 @@ class Progression:
         return explore(self.start(), self.step, self.accepts, self.events, events, self.limits, watch)
 
     def remainders(self, state: State) -> list[tuple[str, State]]:
-        """Write what is left to be shown in a state as a formula, and each of its alternatives, the short ones first.
+        """Write what remains to be shown in a state as a formula, and each of its alternatives, the short ones first.
 
-        An alternative is a state of its own, which may say the same: where F a is left, F(b & F a) adds nothing.
+        An alternative is a state, too, and may be equivalent: where F a remains, F(b & F a) adds nothing.
         """
-        paths = None if self.cells or self.at_last else self.decisions.paths(state.left, MOST_PATHS)
-        text = self.formulas.text
-        either: list[int] = []
-        named: list[tuple[str, State]] = []
+        paths = None if self.cells or self.at_last else self.decisions.paths(state.remaining, MOST_PATHS)
+        alternatives: list[int] = []
+        written: list[tuple[str, State]] = []
         for path in paths or ():
-            left = TRUE
+            remaining, literals = TRUE, []
             for variable in path:
-                following = self._next(self.obligation[max(variable, ~variable)])
-                left = self.decisions.conjoin(left, following if variable >= 0 else following ^ 1)
-            both = [self.obligation[v] if v >= 0 else self.formulas.negate(self.obligation[~v]) for v in path]
-            either.append(self.formulas.join(Op.AND, both))
-            named.append((text(either[-1], LONGEST_REMAINDER + 1), State(left, state.before)))
-        if named:
-            named.append((text(self.formulas.join(Op.OR, either), LONGEST_REMAINDER + 1), state))
-        return sorted(named, key=lambda pair: len(pair[0]))
+                formula, negated = self.obligation[max(variable, ~variable)], variable < 0
+                remaining = self.decisions.conjoin(remaining, self._next(formula) ^ negated)
+                literals.append(self.formulas.negate(formula) if negated else formula)
+            alternatives.append(self.formulas.join(Op.AND, literals))
+            text = self.formulas.text(alternatives[-1], LONGEST_REMAINDER + 1)
+            written.append((text, State(remaining, state.before)))
+        if alternatives:
+            whole = self.formulas.join(Op.OR, alternatives)
+            written.append((self.formulas.text(whole, LONGEST_REMAINDER + 1), state))
+        return sorted(written, key=lambda pair: len(pair[0]))
 
-    def means(self, state: State, automaton: Automaton, other: int) -> bool:
-        """Say whether a state accepts what a state of an automaton does; where that is much work, say no."""
+    def is_equivalent(self, state: State, automaton: Automaton, other: int) -> bool:
+        """Say whether a state accepts the same traces as a state of an automaton; if that is much work, say no."""
         queue = [(state, other)]
         seen = set(queue)
         for here, there in queue:  # grows while it is read
-            if self.decisions.holds_of_none(here.left) != automaton.accepts[there] or len(queue) > MOST_COMPARED:
+            is_accepted = self.decisions.value_at_false(here.remaining)
+            if is_accepted != automaton.accepts[there] or len(queue) > MOST_COMPARED:
                 return False
             for event in automaton.examples().values():
                 pair = (self.step(here, event), automaton.step(there, event))
@@ -216,10 +219,10 @@ class Decisions:
         self.high: list[int] = [TRUE]
         self._number: dict[tuple[int, int, int], int] = {}
         self._conjunctions: dict[tuple[int, int], int] = {}
-        self._watch = watch  # is told now and then how many nodes, or conjunctions of two, there are
+        self._watch = watch  # is called now and then with the number of nodes, or of conjunctions
 
     def make(self, variable: int, low: int, high: int) -> int:
-        """Make the function that is `high` where the variable is true and `low` where it is not."""
+        """Make the function that is `high` where the variable is true, else `low`."""
         if low == high:
             return low
         negated = high & 1  # the high edge of a node is never negated, so that each function has one form
@@ -265,7 +268,7 @@ class Decisions:
         return done[top]
 
     def _known(self, f: int, g: int) -> int:
-        """Give the conjunction where it is trivial or was made before; otherwise -1."""
+        """Return the conjunction if it is trivial or was made before, else -1."""
         if f == g or g == TRUE:
             return f
         if f == TRUE:
@@ -279,18 +282,18 @@ class Decisions:
         return self.conjoin(f ^ 1, g ^ 1) ^ 1
 
     def choose(self, condition: int, then: int, otherwise: int) -> int:
-        """Make `then` where the condition holds and `otherwise` where it does not."""
+        """Make the function that is `then` where the condition holds, else `otherwise`."""
         if then == otherwise:
             return then
         return self.disjoin(self.conjoin(condition, then), self.conjoin(condition ^ 1, otherwise))
 
     def nodes(self, f: int) -> list[int]:
-        """List the nodes that a function is made of, except the constant, those further down first."""
+        """List the nodes of a function, except the constant, from the bottom up."""
         reached = distances_from([f >> 1], lambda node: (self.low[node] >> 1, self.high[node] >> 1))
         return sorted(reached.keys() - {0}, key=self.variable.__getitem__, reverse=True)
 
     def substitute(self, f: int, value: Callable[[int], int]) -> int:
-        """Put a function in place of each variable."""
+        """Replace each variable by a function."""
         made = {0: TRUE}
         for node in self.nodes(f):
             low, high = self.low[node], self.high[node]
@@ -298,29 +301,26 @@ class Decisions:
             made[node] = self.choose(value(self.variable[node]), on_high, on_low)
         return made[f >> 1] ^ (f & 1)
 
-    def holds_of_none(self, f: int) -> bool:
-        """Say what a function is where no variable is true."""
+    def value_at_false(self, f: int) -> bool:
+        """Evaluate a function where all variables are false."""
         while f > 1:
             f = self.low[f >> 1] ^ (f & 1)
         return f == TRUE
 
     def paths(self, f: int, most: int) -> list[list[int]] | None:
-        """Write a function as a disjunction of conjunctions, if it has at most so many.
-
-        Where one side of a node holds whenever the other does, it does not matter there what the variable is.
-        """
+        """Write a function as a disjunction of at most `most` conjunctions of variables v, or ~v if negated; None if it
+        has more. Where one side of a node implies the other, the variable is left out there."""
         paths: list[list[int]] = []
-        waiting: list[tuple[int, list[int]]] = [(f, [])]
-        while waiting:
-            f, taken = waiting.pop()
+        stack: list[tuple[int, list[int]]] = [(f, [])]
+        while stack:
+            f, path = stack.pop()
             if f == TRUE:
-                paths.append(taken)
-            if len(paths) + len(waiting) > most:
+                paths.append(path)
+            if len(paths) + len(stack) > most:
                 return None
             if f > 1:
-                node, negated = f >> 1, f & 1
-                variable = self.variable[node]
-                low, high = self.low[node] ^ negated, self.high[node] ^ negated
-                waiting.append((low, taken if self.conjoin(low, high) == low else [*taken, ~variable]))
-                waiting.append((high, taken if self.conjoin(low, high) == high else [*taken, variable]))
+                variable, low, high = self.variable[f >> 1], self.low[f >> 1] ^ (f & 1), self.high[f >> 1] ^ (f & 1)
+                both = self.conjoin(low, high)
+                stack.append((low, path if both == low else [*path, ~variable]))
+                stack.append((high, path if both == high else [*path, variable]))
         return paths

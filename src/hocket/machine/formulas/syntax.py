@@ -1,4 +1,4 @@
-"""Formulas as integers: every formula has one number, whatever its depth, and nothing here recurses.
+"""Formulas as integers: equal formulas have equal numbers, and nothing here recurses.
 
 Also the tokens of all languages, errors that point at a column, and limits on the work that a formula may cause.
 """
@@ -20,7 +20,7 @@ from hocket.machine.names import quote, unquote
 
 
 class Op(StrEnum):
-    """What a formula is at its root, by its sign."""
+    """The operator at the root of a formula, by its sign."""
 
     TRUE = "true"
     FALSE = "false"
@@ -45,7 +45,7 @@ class Op(StrEnum):
 
 
 SIGNS: Mapping[Op, str] = {op: op.value for op in Op if op is not Op.EVENT}
-LEVEL = {  # how tightly a binary operator binds; unary ones and names bind tightest
+LEVEL = {  # the precedence of a binary operator; unary ones and names bind tightest
     Op.IFF: 1, Op.IMPLIES: 2, Op.OR: 3, Op.AND: 4,
     Op.UNTIL: 5, Op.WEAK_UNTIL: 5, Op.RELEASE: 5, Op.STRONG_RELEASE: 5, Op.SINCE: 5,
 }  # fmt: skip
@@ -83,13 +83,13 @@ PLAIN_NAME = re.compile(r"[^\W\d]\w*")
 
 
 class Formulas:
-    """A store of formulas; equal ones have equal numbers, and arguments have smaller numbers than what they are in."""
+    """A store of formulas; equal ones have equal numbers, and arguments have smaller numbers than their formula."""
 
     def __init__(self) -> None:
         self.op: list[Op] = []
         self.arguments: list[tuple[int, ...]] = []
         self.event: list[int] = []  # of an event: its number; -1 of others
-        self.events: dict[str, int] = {}  # in the order in which they were met
+        self.events: dict[str, int] = {}  # in the order of first appearance
         self._names: list[str] = []
         self._number: dict[tuple[Op | int, ...], int] = {}
         self.true, self.false = self._make(Op.TRUE), self._make(Op.FALSE)
@@ -104,7 +104,7 @@ class Formulas:
         return number
 
     def name(self, name: str) -> int:
-        """Make the formula that says: the event at this position is the one of that name."""
+        """Make the formula that holds where the event of that name happens."""
         number = self.events.setdefault(name, len(self._names))
         if number == len(self._names):
             self._names.append(name)
@@ -117,7 +117,7 @@ class Formulas:
         return self._make(op, *arguments)
 
     def negate(self, formula: int, *, deep: bool = True) -> int:
-        """Negate a formula; where it is temporal and `deep`, by its opposite, so that what is read stays short."""
+        """Negate a formula; where it is temporal and `deep`, by its dual, so that its text stays short."""
         op, arguments = self.op[formula], self.arguments[formula]
         if op is Op.NOT:
             return arguments[0]
@@ -132,42 +132,40 @@ class Formulas:
         listed = [*formulas] or [self.true if op is Op.AND else self.false]
         return reduce(partial(self._make, op), listed)
 
-    def below(self, formula: int) -> list[int]:
-        """List a formula and all that is in it, arguments before what they are in."""
+    def subformulas(self, formula: int) -> list[int]:
+        """List a formula and its subformulas, arguments first."""
         return sorted(distances_from([formula], self.arguments.__getitem__))
 
     def events_at_once(self, formula: int) -> list[str]:
-        """Name the events that a formula asks for at one position, if there are several; or the one that it is."""
-        for number in self.below(formula):
+        """Name the events that a formula requires at one position, if there are several; or the one that it is."""
+        for number in self.subformulas(formula):
             events = {part for part in self.conjuncts(number) if self.op[part] is Op.EVENT}
             if (self.op[number] is Op.AND and len(events) > 1) or number == formula:
                 return [self._names[self.event[part]] for part in sorted(events)]
         return []
 
     def shape(self, formula: int) -> tuple[tuple[Op | int, ...], list[int]]:
-        """Describe a formula without the names of its events; also list these in the order in which they appear."""
-        place: dict[int, int] = {}
+        """Describe a formula without the names of its events; also list these in the order of first appearance."""
+        position: dict[int, int] = {}
         events: dict[int, int] = {}
         described: list[Op | int] = []
-        for number in self.below(formula):
-            place[number] = len(place)
+        for number in self.subformulas(formula):
+            position[number] = len(position)
             described.append(self.op[number])
             if self.event[number] >= 0:
                 described.append(events.setdefault(self.event[number], len(events)))
-            described += [place[argument] for argument in self.arguments[number]]
+            described += [position[argument] for argument in self.arguments[number]]
         return tuple(described), list(events)
 
     def conjuncts(self, formula: int) -> list[int]:
-        """Take a formula apart at `&`, and where `&` can be pulled out: G (a & b), X (a & b), !(a | b)."""
+        """Split a formula at `&`, also where `&` distributes: G (a & b), X (a & b), !(a | b)."""
         conjuncts: dict[int, None] = {}
-        waiting = [formula]
-        while waiting:
-            formula = waiting.pop()
-            parts = self._split(formula)
-            if parts is None:
+        stack = [formula]
+        while stack:
+            if (parts := self._split(formula := stack.pop())) is None:
                 conjuncts[formula] = None
             else:
-                waiting += reversed(parts)
+                stack += reversed(parts)
         return [formula for formula in conjuncts if formula != self.true] or [self.true]
 
     def _split(self, formula: int) -> tuple[int, ...] | None:
@@ -176,47 +174,46 @@ class Formulas:
         if op is Op.AND:
             return arguments
         inner = arguments[0] if arguments else formula
-        if op is Op.NOT and self.op[inner] in (Op.OR, Op.EVENTUALLY, Op.IMPLIES):
-            first, *rest = self.arguments[inner]
-            if self.op[inner] is Op.EVENTUALLY:
-                return (self.negate(inner),)
-            return (first if self.op[inner] is Op.IMPLIES else self.negate(first), self.negate(rest[0]))
+        if op is Op.NOT and self.op[inner] is Op.EVENTUALLY:
+            return (self.negate(inner),)
+        if op is Op.NOT and self.op[inner] in (Op.OR, Op.IMPLIES):
+            first, second = self.arguments[inner]
+            return (first if self.op[inner] is Op.IMPLIES else self.negate(first), self.negate(second))
         if op in (Op.ALWAYS, Op.NEXT, Op.HISTORICALLY, Op.YESTERDAY) and self.op[inner] is Op.AND:
             return tuple(self._make(op, argument) for argument in self.arguments[inner])
         return None
 
-    def holds_of_nothing(self, formula: int) -> bool:
-        """Say whether a formula holds of the empty trace: no event is there, and no position before or after."""
+    def accepts_empty(self, formula: int) -> bool:
+        """Say whether a formula holds of the empty trace, which has no event, and no position before or after."""
         value: dict[int, bool] = {}
-        for number in self.below(formula):
+        for number in self.subformulas(formula):
             op, values = self.op[number], [value[argument] for argument in self.arguments[number]]
-            is_so = RULES[op](*values) if op in RULES else op is Op.NOT and not values[0]
-            value[number] = is_so or op is Op.TRUE or op in WEAK
+            holds = RULES[op](*values) if op in RULES else op is Op.NOT and not values[0]
+            value[number] = holds or op is Op.TRUE or op in WEAK
         return value[formula]
 
     def is_pure_past(self, formula: int) -> bool:
-        """Say whether a formula has temporal operators and all of them look back."""
-        ops = {self.op[number] for number in self.below(formula)}
+        """Say whether a formula has temporal operators and all of them are past operators."""
+        ops = {self.op[number] for number in self.subformulas(formula)}
         return bool(ops & PAST) and not ops & FUTURE
 
     def text(self, formula: int, longest: int = 2_000) -> str:
-        """Write a formula with as few parentheses as it needs; what would be longer than `longest` is cut off."""
-        written: list[str] = []
-        length = 0
-        waiting: list[str | tuple[int, int]] = [(formula, 0)]
-        while waiting:
-            item = waiting.pop()
-            if isinstance(item, str):
-                written.append(item)
-                length += len(item)
-                if length > longest:
-                    return "".join(written)[: longest - 1] + "…"
-            else:
-                waiting += reversed(list(self._layout(*item)))
-        return "".join(written)
+        """Write a formula with as few parentheses as possible, cut off at `longest` characters."""
+        text = ""
+        stack: list[str | tuple[int, int]] = [(formula, 0)]
+        while stack:
+            item = stack.pop()
+            if not isinstance(item, str):
+                stack += reversed(list(self._layout(*item)))
+                continue
+            text += item
+            if len(text) > longest:
+                return text[: longest - 1] + "…"
+        return text
 
     def _layout(self, formula: int, level: int) -> Iterator[str | tuple[int, int]]:
-        """Lay out the root of a formula that stands where only what binds tighter than `level` needs no brackets."""
+        """Lay out the root of a formula in a context where only operators that bind tighter than `level` need no
+        parentheses."""
         op, arguments = self.op[formula], self.arguments[formula]
         if op is Op.EVENT:
             yield quoted(self._names[self.event[formula]])
@@ -229,37 +226,35 @@ class Formulas:
             yield (inner, TIGHTEST)
         else:
             inner = LEVEL[op]
-            brackets = inner <= level and not (inner == level and op in (Op.AND, Op.OR))
+            needs_parentheses = inner <= level and not (inner == level and op in (Op.AND, Op.OR))
             left, right = arguments
-            yield "(" if brackets else ""
+            yield "(" if needs_parentheses else ""
             yield (left, inner)
             yield f" {SIGNS[op]} "
             yield (right, inner)
-            yield ")" if brackets else ""
+            yield ")" if needs_parentheses else ""
 
 
 def quoted(name: str) -> str:
-    """Write an event's name as formulas have it: in quotes unless it is a plain word that means nothing else."""
-    if PLAIN_NAME.fullmatch(name) and name not in WORDS:
-        return name
-    return quote(name)
+    """Write an event's name as in formulas: in quotes unless it is a plain word that is no operator."""
+    return name if PLAIN_NAME.fullmatch(name) and name not in WORDS else quote(name)
 
 
 LONGEST = 1_000_000  # characters of a formula
 
 
 class Token(NamedTuple):
-    """A piece of text; `kind` is the group of the pattern that found it, or "end"."""
+    """A piece of text; `kind` is the group of the pattern that matches it, or "end"."""
 
     kind: str
     text: str
-    place: int  # of its first character, from 0
-    source: str  # that it is in
+    position: int  # of its first character
+    source: str  # the whole text
 
     def error(self, message: str, *, got: bool = True) -> FormulaError:
-        """Make an error that names its column and, unless it is not `got`, what stands there."""
-        line = self.source.count("\n", 0, self.place)
-        column = self.place - self.source.rfind("\n", 0, self.place)
+        """Make an error that names the token's column and, with `got`, its text."""
+        line = self.source.count("\n", 0, self.position)
+        column = self.position - self.source.rfind("\n", 0, self.position)
         where = f"line {line + 1}, column {column}" if line else f"column {column}"
         shown = f", got {printable(repr(self.text), 60) if self.text else 'the end'}" if got else ""
         return FormulaError(f"{where}: {message}{shown}")
@@ -272,16 +267,15 @@ def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:
     if len(text) > LONGEST:
         raise FormulaError(f"a formula must have at most {LONGEST:,} characters, got {len(text):,}")
     tokens: list[Token] = []
-    place = 0
+    end = 0
     for match in pattern.finditer(text):
-        if text[place : match.start()].strip():
+        if text[end : match.start()].strip():
             break
         tokens.append(Token(str(match.lastgroup), match[0], match.start(), text))
-        place = match.end()
-    rest = text[place:].lstrip()
-    if rest:
-        wrong = Token("", "", len(text) - len(rest), text)
-        raise wrong.error(f"{printable(repr(rest[0]))} means nothing here", got=False)
+        end = match.end()
+    if rest := text[end:].lstrip():
+        unknown = Token("", "", len(text) - len(rest), text)
+        raise unknown.error(f"{printable(repr(rest[0]))} means nothing here", got=False)
     return [*tokens, Token("end", "", len(text.rstrip()), text)]
 
 
@@ -290,7 +284,7 @@ def unquoted(text: str) -> str:
     return unquote(text[1:-1]) if text.startswith('"') else text
 
 
-# Limits, so that what is too large is an error and neither hangs nor swaps.
+# Limits, so that a formula that is too large is an error and neither hangs nor swaps.
 
 MOST_STATES = 1_000_000  # each takes up to 400 bytes while automata are made
 MOST_SECONDS = 8.0  # of the processor
@@ -299,7 +293,7 @@ MOST_MOVES = 10_000_000  # states x kinds of events of an automaton; each takes 
 
 @dataclass
 class Limits:
-    """How large an automaton may become and how long its making may take; the clock starts with the first check."""
+    """How large an automaton may become and how long its construction may take, from the first check on."""
 
     states: int = MOST_STATES
     seconds: float = MOST_SECONDS
@@ -312,7 +306,7 @@ class Limits:
             raise FormulaError(f"most_seconds must be a number above 0, got {self.seconds!r:.60}")
 
     def check(self, what: str, states: int, kinds: int = 1) -> None:
-        """Raise an error that says how far the making of `what` has come, where that is too far or took too long."""
+        """Raise an error if the construction of `what` has reached too many states or took too long."""
         now = time.thread_time()
         if self._deadline is None:
             self._deadline = now + self.seconds
