@@ -36,6 +36,10 @@ class Graph(NamedTuple):
     def nodes(self) -> int:
         return len(self.first) - 1
 
+    def edges(self) -> Iterator[tuple[int, int, int]]:
+        """Go through the edges: source, label, target."""
+        return zip(self.source.tolist(), self.label.tolist(), self.target.tolist(), strict=True)
+
 
 class Reach(NamedTuple):
     """A breadth-first tree; among shortest paths, the one that comes first in edge order."""
@@ -317,11 +321,8 @@ def _close(
     work = deque(merging)  # first in, first out: proofs stay short
     while work:
         left, right = work.popleft()
-        a, b = (source[left], target[left]) if right < 0 else (target[left], target[right])
-        while root[a] != a:
-            root[a] = a = root[root[a]]
-        while root[b] != b:
-            root[b] = b = root[root[b]]
+        ends = (source[left], target[left]) if right < 0 else (target[left], target[right])
+        a, b = find_root(root, ends[0]), find_root(root, ends[1])
         if a == b:
             continue
         merges[0].append(left)
@@ -336,12 +337,15 @@ def _close(
                 work.append((other, edge))
         edges[b] = {}
     number: dict[int, int] = {}
-    classes = []
-    for top in range(nodes):
-        while root[top] != top:
-            root[top] = top = root[root[top]]
-        classes.append(number.setdefault(top, len(number)))
+    classes = [number.setdefault(find_root(root, node), len(number)) for node in range(nodes)]
     return Congruence(np.array(classes, np.int32), np.array(merges, np.int32))
+
+
+def find_root(root: list[int], node: int) -> int:
+    """Find the root of a node in a union-find, halving the path to it."""
+    while root[node] != node:
+        root[node] = node = root[root[node]]
+    return node
 
 
 def hidden_path(graph: Graph, hidden: Flags, start: int, goals: Flags) -> tuple[int, list[int]] | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from hocket.errors import MachineError
-from hocket.graphs import Flags, Ints, congruence, flags_at, one_per_key, path_to, positions_in, ranges
+from hocket.graphs import Flags, Ints, congruence, find_root, flags_at, one_per_key, path_to, positions_in, ranges
 from hocket.machine.names import Names, make_distinct, require_member
 from hocket.machine.reward_machine import Origin, RewardMachine, Rewards, require_machines
 
@@ -19,10 +20,10 @@ LONGEST_CLASS_NAME = 24  # characters
 def project(machine: RewardMachine, events: Iterable[str]) -> RewardMachine:
     """Project a machine onto a local event set.
 
-    Merges the states between which the other events lead, and then what determinism demands: the smallest
+    Merges the states between which the other events lead, and then as many as determinism demands: the smallest
     equivalence under which an event of `events` leads from a class to one class. A class is final iff it contains a
-    final state, and entering one from outside earns 1; `members` tells which states it merges. The rewards of a machine
-    that rewards more than completion are carried over where merging keeps them unambiguous, and refused elsewhere.
+    final state, and entering one from outside earns 1; `members` has the states that it merges. Rewards other than for
+    completion are carried over if merging keeps them unambiguous, and are an error otherwise.
 
     >>> team = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u2"}, final={"u2"})
     >>> dict(project(team, {"b"}).transitions)
@@ -34,7 +35,7 @@ def project(machine: RewardMachine, events: Iterable[str]) -> RewardMachine:
 
 
 def reachable_part(machine: RewardMachine) -> RewardMachine:
-    """Drop the states that no trace leads to; the others keep their names, and the events stay as they are.
+    """Drop the states that no trace reaches; names of states and all events are kept.
 
     >>> lost = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u2", "b"): "u0"}, final={"u1"})
     >>> reachable_part(lost).states, reachable_part(lost).events
@@ -48,11 +49,8 @@ def reachable_part(machine: RewardMachine) -> RewardMachine:
 
 
 def _quotient(machine: RewardMachine, classes: Ints, examples: Ints, names: Names | None = None) -> RewardMachine:
-    """Merge the states of each class, whose transitions are those of its example; drop the states of class -1.
-
-    Classes are named after their members unless they have `names`.
-    """
-    graph, origin = machine.graph, _compose_origin(machine, classes)
+    """Merge each class of states, with the transitions of its example; drop the states of class -1."""
+    graph, origin = machine.graph, _origin(machine, classes)
     kept = np.flatnonzero(np.isin(graph.source, examples))
     edges, reward = (classes[graph.source[kept]], graph.label[kept], classes[graph.target[kept]]), machine.reward[kept]
     names, start = names or _name_classes(origin, len(examples)), int(classes[machine.start])
@@ -61,7 +59,7 @@ def _quotient(machine: RewardMachine, classes: Ints, examples: Ints, names: Name
 
 
 def flag_events(machine: RewardMachine, events: Iterable[str]) -> Flags:
-    """Mark which of a machine's events are among `events`, refusing those that it does not have."""
+    """Flag the events of a machine that are among `events`; others are an error."""
     listed = [events] if isinstance(events, str) else [*events]
     for event in listed:
         require_member(event, machine.events, "event")
@@ -69,15 +67,15 @@ def flag_events(machine: RewardMachine, events: Iterable[str]) -> Flags:
 
 
 class Projection:
-    """A projection in integers: the classes of states that events outside a local event set merge."""
+    """A projection in integers: classes of merged states, and the transitions between them."""
 
     def __init__(self, team: RewardMachine, visible: Flags) -> None:
         graph = team.graph
-        seen = visible[graph.label]
+        shown = visible[graph.label]
         self.team = team
         self.visible = visible  # [events]
-        self.classes = congruence(graph, ~seen).classes  # [states] the class of each state
-        source, label, target = self.classes[graph.source[seen]], graph.label[seen], self.classes[graph.target[seen]]
+        self.classes = congruence(graph, ~shown).classes  # [states] the class of each state
+        source, label, target = self.classes[graph.source[shown]], graph.label[shown], self.classes[graph.target[shown]]
         chosen, _ = one_per_key(label.astype(np.int64) * len(team.states) + source, len(visible) * len(team.states))
         self.source, self.label, self.target = source[chosen], label[chosen], target[chosen]  # sorted by label
         self.is_final = flags_at(self.classes[team.is_final], int(self.classes.max()) + 1)  # [classes]
@@ -89,16 +87,15 @@ class Projection:
 
     @cached_property
     def ranked(self) -> Ints:
-        """The class of each reachable state, in breadth-first order; a position in that order is called a rank."""
+        """The classes of the reachable states in breadth-first order; a position in that order is called a rank."""
         return self.classes[self.team.reach.order]
 
     @cached_property
     def _by_class(self) -> tuple[Ints, Ints]:
-        """Ranks grouped by class, ascending in each group, and where the groups begin."""
+        """Ranks grouped by class, ascending in each group, and the positions at which the groups begin."""
         count = len(self.is_final)
         ranked = self.ranked.astype(np.uint16) if count < 1 << 16 else self.ranked  # short keys sort in linear time
-        begins = np.zeros(count + 1, np.int32)
-        np.cumsum(np.bincount(self.ranked, minlength=count), out=begins[1:])
+        begins = np.append(0, np.cumsum(np.bincount(self.ranked, minlength=count))).astype(np.int32)
         return np.argsort(ranked, kind="stable").astype(np.int32), begins
 
     def count_members(self, classes: Ints) -> int:
@@ -112,29 +109,27 @@ class Projection:
         return ranks[ranges(begins[classes], begins[classes + 1])]
 
     def machine(self, *, reward: Rewards | None, trace_back: bool = True) -> RewardMachine:
-        """Give the classes names; its members are states of the team machine, or of what that was made from.
+        """Make the local machine; `reward` has the rewards of its transitions (None: 1 on entering a final class).
 
-        `reward` is of each transition, in their order here; without, entering a final class earns 1.
+        Its origin is the team machine or, if `trace_back`, the machine from which that was made.
         """
         number = np.cumsum(self.visible, dtype=np.int32) - np.int32(1)  # of the visible events, among themselves
-        team_states = Origin(self.team.states, self.classes)
-        origin = _compose_origin(self.team, self.classes) if trace_back else team_states
+        origin = _origin(self.team, self.classes) if trace_back else Origin(self.team.states, self.classes)
         names = _name_classes(origin, len(self.is_final))
         events = Names(map(self.team.events.at, np.flatnonzero(self.visible).tolist()))
         edges, start = (self.source, number[self.label], self.target), int(self.classes[self.team.start])
         return RewardMachine._from_arrays(names, events, start, edges, self.is_final, reward, origin)
 
     def rewards(self) -> Rewards:
-        """Carry over the rewards of a machine that rewards more than completion, where they stay unambiguous."""
-        graph, reward = self.team.graph, self.team.reward
-        seen = self.visible[graph.label]
-        width = len(self.team.states)
+        """Carry over the team's rewards, if merging keeps them unambiguous."""
+        graph, reward, width = self.team.graph, self.team.reward, len(self.team.states)
+        shown = self.visible[graph.label]
         keys = self.label.astype(np.int64) * width + self.source
-        edges = np.flatnonzero(seen)
-        place = np.searchsorted(keys, graph.label[edges].astype(np.int64) * width + self.classes[graph.source[edges]])
+        edges = np.flatnonzero(shown)
+        merged = np.searchsorted(keys, graph.label[edges].astype(np.int64) * width + self.classes[graph.source[edges]])
         rewards = np.zeros(len(keys))
-        rewards[place] = reward[edges]
-        wrong = [*np.flatnonzero(~seen & (reward != 0)), *edges[rewards[place] != reward[edges]]]
+        rewards[merged] = reward[edges]
+        wrong = [*np.flatnonzero(~shown & (reward != 0)), *edges[rewards[merged] != reward[edges]]]
         if wrong:
             state, event = self.team._edge_names(int(wrong[0]))
             rule = "hidden events must earn nothing, and merged transitions the same"
@@ -145,8 +140,8 @@ class Projection:
 Views = Mapping[str, Projection]  # of agents
 
 
-def _compose_origin(machine: RewardMachine, classes: Ints) -> Origin:
-    """Trace classes back to the states of the machine that was first taken a quotient of."""
+def _origin(machine: RewardMachine, classes: Ints) -> Origin:
+    """Trace classes back to the states of the machine from which `machine` was made, if it was."""
     earlier = machine.origin
     if earlier is None:
         return Origin(machine.states, classes)
@@ -154,24 +149,22 @@ def _compose_origin(machine: RewardMachine, classes: Ints) -> Origin:
 
 
 def _name_classes(origin: Origin, count: int) -> Names:
-    """Name a class after its members: u3, {u3,u5}, {u1,…,u5}; where that is long, after its number: #4."""
+    """Name a class after its members: u3, {u3,u5}, {u1,…,u5}; if that is too long, after its number: #4."""
     kept = origin.classes >= 0
     by_class = np.argsort(origin.classes[kept], kind="stable")
-    nodes = np.flatnonzero(kept)[by_class]
+    states = np.flatnonzero(kept)[by_class]
     ends = np.cumsum(np.bincount(origin.classes[kept], minlength=count)).tolist()
     names: list[str] = []
-    begin = 0
-    for end in ends:
-        shown = nodes[begin:end] if end - begin < 4 else nodes[[begin, end - 1]]
-        members = [origin.states.at(node) for node in shown.tolist()]
+    for begin, end in pairwise([0, *ends]):
+        shown = states[begin:end] if end - begin < 4 else states[[begin, end - 1]]
+        members = [origin.states.at(state) for state in shown.tolist()]
         name = members[0] if len(members) == 1 else "{" + (",…," if end - begin > 3 else ",").join(members) + "}"
         names.append(f"#{len(names)}" if len(members) > 1 and len(name) > LONGEST_CLASS_NAME else name)
-        begin = end
     return Names(make_distinct(names))
 
 
 def minimize(machine: RewardMachine) -> RewardMachine:
-    """Merge the states that no trace tells apart and drop those that no trace reaches (Hopcroft's algorithm).
+    """Merge the states that no trace distinguishes and drop those that no trace reaches (Hopcroft's algorithm).
 
     >>> twins = {("u0", "a"): "u1", ("u0", "b"): "u2", ("u1", "c"): "u3", ("u2", "c"): "u3"}
     >>> minimize(RewardMachine(initial="u0", transitions=twins, final={"u3"})).states
@@ -186,7 +179,7 @@ def minimize(machine: RewardMachine) -> RewardMachine:
 
 
 def _coarsest_partition(machine: RewardMachine) -> list[set[int]]:
-    """Split the reachable states by finality, enabled events and rewards, and then by where events lead."""
+    """Split the reachable states by finality, enabled events and rewards, then by the blocks that events lead to."""
     first, _, label, target = (part.tolist() for part in machine.graph)
     reward, is_final = machine.reward.tolist(), machine.is_final.tolist()
     reachable = machine.reach.order.tolist()
@@ -200,7 +193,7 @@ def _coarsest_partition(machine: RewardMachine) -> list[set[int]]:
         by_signature.setdefault(signature, set()).add(state)
     blocks = list(by_signature.values())
     block_of = {state: index for index, block in enumerate(blocks) for state in block}
-    # A splitter's every event is tried; of a block that is split later, the smaller half is enough (Hopcroft).
+    # Every block is used as a splitter, with each event; of a block that is split later, the smaller half is enough.
     waiting = deque(range(len(blocks)))
     while waiting:
         index = waiting.popleft()
@@ -229,8 +222,8 @@ def _coarsest_partition(machine: RewardMachine) -> list[set[int]]:
 def distinguish(left: RewardMachine, right: RewardMachine) -> tuple[str, ...] | None:
     """Find a shortest trace on which two machines differ; None if there is none, that is, if they are bisimilar.
 
-    They differ on a trace if, blocking on undefined events, one of them can follow it and the other cannot, one ends in
-    a final state and the other does not, or they reward its last event differently (Hopcroft and Karp's algorithm).
+    They differ on a trace if, blocking on undefined events, only one of them can follow it, only one ends in a final
+    state, or they reward its last event differently (Hopcroft and Karp's algorithm).
 
     >>> once = RewardMachine(initial="u0", transitions={("u0", "a"): "u1"}, final={"u1"})
     >>> never = RewardMachine(initial="u0", transitions={("u0", "a"): "u1"})
@@ -240,41 +233,35 @@ def distinguish(left: RewardMachine, right: RewardMachine) -> tuple[str, ...] | 
     require_machines(left, right)
     rows_left, rows_right = _rows(left), _rows(right)
     final_left, final_right = left.is_final.tolist(), right.is_final.tolist()
-    offset = len(rows_left)
-    root = list(range(offset + len(rows_right)))
-    # Breadth first, and shortest in spite of the pruning: a pair is left out only if a chain of earlier pairs links its
-    # two states, and whatever tells the two apart tells apart some pair of the chain, which was reached no later.
-    came: dict[int, tuple[int, str] | None] = {0: None}
-    queue = [(left.start, right.start)]
-    root[offset + right.start] = left.start
     if final_left[left.start] != final_right[right.start]:
         return ()
+    offset = len(rows_left)
+    root = list(range(offset + len(rows_right)))
+    root[offset + right.start] = left.start
+    # Breadth first, and shortest in spite of the pruning: a pair is left out only if a chain of earlier pairs links its
+    # two states, and what distinguishes the two distinguishes some pair of the chain, which was reached no later.
+    tree: dict[int, tuple[int, str] | None] = {0: None}
+    queue = [(left.start, right.start)]
     for index, (state, other) in enumerate(queue):
         row, other_row = rows_left[state], rows_right[other]
         for event in other_row:
             if event not in row:
-                return (*path_to(came, index), event)
+                return (*path_to(tree, index), event)
         for event, (end, reward) in row.items():
             other_end, other_reward = other_row.get(event, (-1, 0.0))
             if other_end < 0 or reward != other_reward or final_left[end] != final_right[other_end]:
-                return (*path_to(came, index), event)
-            a, b = end, offset + other_end
-            while root[a] != a:
-                root[a] = a = root[root[a]]
-            while root[b] != b:
-                root[b] = b = root[root[b]]
-            if a != b:
-                root[b] = a
-                came[len(queue)] = index, event
+                return (*path_to(tree, index), event)
+            root_left, root_right = find_root(root, end), find_root(root, offset + other_end)
+            if root_left != root_right:
+                root[root_right] = root_left
+                tree[len(queue)] = index, event
                 queue.append((end, other_end))
     return None
 
 
 def _rows(machine: RewardMachine) -> list[dict[str, tuple[int, float]]]:
-    """For each state: event -> (successor, reward)."""
-    names = tuple(machine.events)
+    """List for each state: event -> (successor, reward)."""
     rows: list[dict[str, tuple[int, float]]] = [{} for _ in machine.states]
-    edges = zip(*(part.tolist() for part in (*machine.graph[1:], machine.reward)), strict=True)
-    for source, label, target, reward in edges:
-        rows[source][names[label]] = (target, reward)
+    for (source, label, target), reward in zip(machine.graph.edges(), machine.reward.tolist(), strict=True):
+        rows[source][machine.events.listed[label]] = (target, reward)
     return rows

@@ -1,9 +1,10 @@
-"""Names: what they may be, and sets of them in order; transitions as they are given, by names, and as columns."""
+"""Names: which are allowed, and ordered sets of them; transitions in the forms that users give, and as columns."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from itertools import chain
 from itertools import count as counter
 from types import MappingProxyType
@@ -24,27 +25,25 @@ Listed = Iterable[str] | None  # names that are given; None: those that are used
 class Names(Set[str], Hashable):
     """An immutable set of names that remembers their order."""
 
-    __slots__ = ("_count", "_listed", "_make", "_table")
-
     def __init__(self, names: Iterable[str] = ()) -> None:
-        listed = tuple(dict.fromkeys(names))
-        self._count = len(listed)
-        self._make: Callable[[int], str] = listed.__getitem__
-        self._listed: tuple[str, ...] | None = listed
-        self._table: dict[str, int] | None = None
+        self.listed = tuple(dict.fromkeys(names))
+        self._count, self._make = len(self.listed), self.listed.__getitem__
 
     @classmethod
     def lazily(cls, count: int, make: Callable[[int], str]) -> Names:
-        """Promise so many names, of which `make` gives the one at a position; no two of them may be equal."""
-        names = cls()
-        names._count, names._make, names._listed = count, make, None
+        """Make `count` names when they are needed, by `make` from their positions; no two of them may be equal."""
+        names = cls.__new__(cls)
+        names._count, names._make = count, make
         return names
 
-    @property
+    @cached_property
+    def listed(self) -> tuple[str, ...]:
+        """The names in their order."""
+        return tuple(map(self._make, range(self._count)))
+
+    @cached_property
     def _index(self) -> dict[str, int]:
-        if self._table is None:
-            self._table = {name: position for position, name in enumerate(self.listed)}
-        return self._table
+        return {name: position for position, name in enumerate(self.listed)}
 
     def __contains__(self, name: object) -> bool:
         return name in self._index
@@ -72,19 +71,12 @@ class Names(Set[str], Hashable):
         """Return the name at a position, without making the others where they are not made yet."""
         return self._make(position)
 
-    @property
-    def listed(self) -> tuple[str, ...]:
-        """The names in their order."""
-        if self._listed is None:
-            self._listed = tuple(map(self._make, range(self._count)))
-        return self._listed
-
 
 Known = Mapping[str, Names]  # agent -> the events that it knows; event -> the agents that control or hear it
 
 
 def check_name(name: object, what: str) -> str:
-    """Require a name: text that is not blank and has no control characters; `what` says with its article of what."""
+    """Require a name, which is text that is not blank and has no control characters; `what` is as "an event"."""
     if not isinstance(name, str):
         raise MachineError(f"the name of {what} must be text, got {name!r:.60}")
     if not name.strip():
@@ -95,12 +87,8 @@ def check_name(name: object, what: str) -> str:
 
 
 def make_distinct(names: Sequence[str]) -> Iterator[str]:
-    """Mark a name with as many primes as set it apart from all others."""
-    if len(set(names)) == len(names):
-        yield from names
-        return
-    taken = set(names)
-    seen: set[str] = set()
+    """Add primes to repeated names until all are different."""
+    taken, seen = set(names), set[str]()
     for name in names:
         if name in seen:
             while name in taken:
@@ -111,7 +99,7 @@ def make_distinct(names: Sequence[str]) -> Iterator[str]:
 
 
 def in_order(names: Iterable[str], what: str) -> list[str]:
-    """List names of `what` in their own order, or alphabetically where they come without one."""
+    """List names of `what` in the order in which they are given; those of a set alphabetically."""
     if isinstance(names, str) or not isinstance(names, Iterable):
         kind = "the string " if isinstance(names, str) else ""
         raise MachineError(f"names must come as a collection, got {kind}{names!r:.60}")
@@ -120,12 +108,12 @@ def in_order(names: Iterable[str], what: str) -> list[str]:
 
 
 def require_member(name: str, names: Names, what: str) -> None:
-    """Refuse the name of a state or an event that a machine does not have."""
+    """Require that a machine has a state or an event."""
     require_known(name, names, what, MachineError, IN_THIS_MACHINE)
 
 
 def invert(lists: Mapping[Key, Iterable[Value]], names: Iterable[Value]) -> Mapping[Value, tuple[Key, ...]]:
-    """List for each name the keys in whose lists it is.
+    """List for each name the keys whose lists contain it.
 
     >>> dict(invert({"A1": ["a"], "A2": ["a", "b"]}, ["a", "b", "c"]))
     {'a': ('A1', 'A2'), 'b': ('A2',), 'c': ()}
@@ -138,7 +126,7 @@ def invert(lists: Mapping[Key, Iterable[Value]], names: Iterable[Value]) -> Mapp
 
 
 def quote(name: str) -> str:
-    """Put a name into quotes, as DOT, HOA and formulas have them."""
+    """Put a name into quotes as in DOT, HOA and formulas."""
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -158,9 +146,9 @@ Rows = Mapping[str, Mapping[str, Value]]  # state -> event -> value
 
 
 class TransitionColumns(NamedTuple):
-    """Transitions as columns of numbers, and the names that these stand for, in the order of their first use."""
+    """Transitions as columns of numbers."""
 
-    states: Mapping[str, int]
+    states: Mapping[str, int]  # name -> number, in the order of first use
     events: Mapping[str, int]
     source: Ints
     label: Ints
@@ -170,38 +158,46 @@ class TransitionColumns(NamedTuple):
     def of_table(cls, table: Mapping[tuple[str, str], str]) -> TransitionColumns:
         """Read (state, event) -> state."""
         ends = chain.from_iterable((state, target) for (state, _), target in table.items())
-        states, places = _numbered(ends, 2 * len(table))
+        states, numbers = _numbered(ends, 2 * len(table))
         events, label = _numbered((event for _, event in table), len(table))
-        return cls(states, events, places[::2], label, places[1::2])
+        return cls(states, events, numbers[::2], label, numbers[1::2])
 
     @classmethod
     def of_rows(cls, rows: Rows[str]) -> TransitionColumns:
-        """Read state -> event -> state, looking at each name only once."""
+        """Read state -> event -> state; each source is looked up once."""
         full = {state: row for state, row in rows.items() if row}
         sizes = np.fromiter(map(len, full.values()), np.int64, len(full))
         total = int(sizes.sum())
         ends = chain.from_iterable(chain((state,), row.values()) for state, row in full.items())
-        states, places = _numbered(ends, total + len(full))
-        first = np.cumsum(sizes + 1) - sizes - 1  # where the sources stand among their targets
+        states, numbers = _numbered(ends, total + len(full))
+        sources = np.cumsum(sizes + 1) - sizes - 1  # the position of each source, which its targets follow
         events, label = _numbered(chain.from_iterable(full.values()), total)
-        return cls(states, events, np.repeat(places[first], sizes), label, np.delete(places, first))
+        return cls(states, events, np.repeat(numbers[sources], sizes), label, np.delete(numbers, sources))
 
     def states_from(self, initial: str) -> Iterable[str]:
-        """The states in use, the initial one first if it is one of them or the only one."""
+        """List the states in use, the initial one first if it is in use or no state is."""
         return {initial: 0, **self.states} if initial in self.states or not self.states else self.states
 
 
 def _numbered(names: Iterable[str], count: int) -> tuple[Mapping[str, int], Ints]:
-    """Number so many names in the order of their first use; return the number of each name, and of all in a row."""
+    """Number `count` names in the order of first use; return the number of each name, and the row of all numbers."""
     number: defaultdict[str, int] = defaultdict(counter().__next__)
-    places = np.fromiter(map(number.__getitem__, names), np.int32, count)
+    numbers = np.fromiter(map(number.__getitem__, names), np.int32, count)
     number.default_factory = None
-    return number, places
+    return number, numbers
 
 
 def as_pairs(rows: Rows[Value]) -> dict[tuple[str, str], Value]:
     """Turn state -> event -> value into (state, event) -> value."""
     return {(state, event): value for state, row in rows.items() for event, value in row.items()}
+
+
+def as_rows(pairs: Mapping[tuple[str, str], Value]) -> dict[str, dict[str, Value]]:
+    """Turn (state, event) -> value into state -> event -> value."""
+    rows: dict[str, dict[str, Value]] = {}
+    for (state, event), value in pairs.items():
+        rows.setdefault(state, {})[event] = value
+    return rows
 
 
 def as_table(transitions: Transitions) -> dict[tuple[str, str], str]:

@@ -23,9 +23,11 @@ from hocket.machine.names import (
     TransitionColumns,
     Transitions,
     as_pairs,
+    as_rows,
     as_table,
     check_name,
     in_order,
+    invert,
     require_member,
 )
 
@@ -47,22 +49,22 @@ class MachineRun(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Which states of an earlier machine the states of a quotient stand for."""
+    """The states of an earlier machine that a projection or minimisation has merged."""
 
     states: Names
-    classes: Ints  # [earlier states] the quotient's state for each; -1 where there is none
+    classes: Ints  # [earlier states] the state that each was merged into; -1 where it was dropped
 
 
 class Meaning(Protocol):
-    """Where a machine comes from a formula: what its states mean in the formula's words."""
+    """What the states of a machine that was made from a formula mean, in the formula's words."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is worth knowing about the formula, one sentence each."""
+        """Notes on the formula, one sentence each."""
 
     @property
     def parts(self) -> Mapping[str, RewardMachine]:
-        """Machines with no event in common whose composition the machine is; none where it is not known to be one."""
+        """Machines with no common event whose composition the machine is, if such are known."""
 
     def say(self, trace: Sequence[str]) -> str:
         """Say in a sentence which conjuncts are broken, or still open, after a trace."""
@@ -110,10 +112,10 @@ class RewardMachine:
     def _from_rows(
         cls, initial: str, rows: Rows[str], lists: Mapping[str, Iterable[str]], rewards: Rows[float] | None
     ) -> RewardMachine:
-        """Build a machine from a table, state -> event -> state, as files have it; rewards likewise.
+        """Build a machine from tables as in files, state -> event -> state, and rewards likewise.
 
-        `lists` may have `final`, `events` and `states`. Where a state has an empty row and `states` are not given, they
-        are all that the table names, those with rows first.
+        `lists` may have `final`, `events` and `states`. If a state has an empty row and `states` are not given, they
+        are all states in the table, those with rows first.
         """
         moves, states = TransitionColumns.of_rows(rows), lists.get("states")
         if states is None and not all(rows.values()):
@@ -133,7 +135,7 @@ class RewardMachine:
         origin: Origin | None = None,
         meaning: Meaning | None = None,
     ) -> RewardMachine:
-        """Build a machine from parts that are known to be sound; without `reward`, entering a final state earns 1."""
+        """Build a machine from arrays that need no checks; without `reward`, entering a final state earns 1."""
         graph, order = make_graph(len(states), *edges)
         entering = is_final[graph.target] & ~is_final[graph.source]
         reward = entering.astype(np.float64) if reward is None else reward[order]
@@ -152,8 +154,8 @@ class RewardMachine:
         raise AttributeError(f"a RewardMachine cannot be changed, tried to delete {name!r}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        begin = self.states, self.events, self.start, self.graph[1:]
-        return RewardMachine._from_arrays, (*begin, self.is_final, self.reward, self.origin, self.meaning)
+        structure = self.states, self.events, self.start, self.graph[1:], self.is_final
+        return RewardMachine._from_arrays, (*structure, self.reward, self.origin, self.meaning)
 
     @property
     def initial(self) -> str:
@@ -165,15 +167,14 @@ class RewardMachine:
 
     @property
     def ends(self) -> Flags:
-        """Where an agent with this machine is done: in final states; with rewards of its own, if nothing leads on."""
+        """Flags of the states in which an agent is done: final ones; with general rewards, if they are never left."""
         return self.is_final if self.has_completion_rewards else self.is_final & (np.diff(self.graph.first) == 0)
 
     @cached_property
     def transitions(self) -> Mapping[tuple[str, str], str]:
         """The transition function as a read-only mapping from (state, event) to state."""
         names, events = self.states.listed, self.events.listed
-        edges = zip(*(part.tolist() for part in self.graph[1:]), strict=True)
-        return MappingProxyType({(names[s], events[e]): names[t] for s, e, t in edges})
+        return MappingProxyType({(names[s], events[e]): names[t] for s, e, t in self.graph.edges()})
 
     @cached_property
     def rewards(self) -> Mapping[tuple[str, str], float]:
@@ -192,7 +193,7 @@ class RewardMachine:
 
     @cached_property
     def rank(self) -> Ints:
-        """The place of each state in breadth-first order; -1 where it cannot be reached."""
+        """The position of each state in breadth-first order; -1 where it cannot be reached."""
         return positions_in(self.reach.order, len(self.states))
 
     @cached_property
@@ -207,11 +208,8 @@ class RewardMachine:
 
     @cached_property
     def moves(self) -> Mapping[str, Mapping[str, str]]:
-        """The transition function by states: state -> event -> state, for those that can be left."""
-        moves: dict[str, dict[str, str]] = {}
-        for (state, event), target in self.transitions.items():
-            moves.setdefault(state, {})[event] = target
-        return MappingProxyType(moves)
+        """The transition function as state -> event -> state, without the states that have no transitions."""
+        return MappingProxyType(as_rows(self.transitions))
 
     @cached_property
     def unreachable(self) -> Names:
@@ -220,14 +218,11 @@ class RewardMachine:
 
     @cached_property
     def members(self) -> Mapping[str, tuple[str, ...]]:
-        """Which states each state stands for: several where it comes from a projection or a minimisation."""
+        """The states that each state stands for: several where a projection or a minimisation has merged them."""
         if self.origin is None:
             return MappingProxyType({state: (state,) for state in self.states})
-        groups: dict[str, list[str]] = {state: [] for state in self.states}
-        for name, group in zip(self.origin.states, self.origin.classes.tolist(), strict=True):
-            if group >= 0:
-                groups[self.states.listed[group]].append(name)
-        return MappingProxyType({state: tuple(group) for state, group in groups.items()})
+        merged = zip(self.origin.states, self.origin.classes.tolist(), strict=True)
+        return invert({name: [self.states.at(into)] if into >= 0 else [] for name, into in merged}, self.states)
 
     def step(self, state: str, event: str) -> str | None:
         """Return the state that `event` leads to from `state`, or None where it is undefined."""
@@ -268,13 +263,13 @@ class RewardMachine:
             same_moves = all(map(np.array_equal, self.graph, other.graph))
             same_ends = self.start == other.start and np.array_equal(self.is_final, other.is_final)
             return same_moves and same_ends and np.array_equal(self.reward, other.reward)
-        names = self.initial, self.states, self.events, self.final
-        same_names = names == (other.initial, other.states, other.events, other.final)
-        return same_names and self.transitions == other.transitions and self.rewards == other.rewards
+        same_sets = self.states == other.states and self.events == other.events and self.final == other.final
+        same_moves = self.initial == other.initial and self.transitions == other.transitions
+        return same_sets and same_moves and self.rewards == other.rewards
 
     @cached_property
     def _hash(self) -> int:
-        # Rewards are left out: machines that differ in them alone are rare, and equality tells them apart.
+        # Without rewards: machines that differ in them alone are rare.
         return hash((self.initial, self.states, self.events, self.final, frozenset(self.transitions.items())))
 
     def __hash__(self) -> int:
@@ -301,7 +296,7 @@ class RewardMachine:
 def _checked(
     initial: str, moves: TransitionColumns, final: Iterable[str], events: Listed, states: Listed, reward: Rewards | None
 ) -> RewardMachine:
-    """Build a machine from names that nobody has checked."""
+    """Check all names, and build the machine."""
     check_name(initial, "the initial state")
     known_states = _check_names(moves.states_from(initial), states, "a state")
     known_events = _check_names(moves.events, events, "an event")
@@ -321,14 +316,11 @@ def _checked(
     return machine
 
 
-def _check_names(used: Iterable[str], declared: Iterable[str] | None, what: str) -> Names:
-    """Check that names are names and that those in use are among the declared ones, if any are declared."""
-    names = Names(used) if declared is None else Names(in_order(declared, what))
-    for name in names:
-        check_name(name, what)
-    if declared is not None:
-        for name in used:
-            require_member(name, names, what.split()[-1])
+def _check_names(used: Iterable[str], declared: Listed, what: str) -> Names:
+    """Check that names are allowed, and that those in use are among the declared ones, if any are declared."""
+    names = Names(in_order(used if declared is None else declared, what))
+    for name in used if declared is not None else ():
+        require_member(name, names, what.split()[-1])
     return names
 
 
@@ -344,7 +336,7 @@ def _rewards_of(table: Mapping[tuple[str, str], str], rewards: Mapping[tuple[str
 
 
 def require_machines(*machines: object, kind: type | UnionType = RewardMachine) -> None:
-    """Refuse what is no machine, such as a task or the path of a file."""
+    """Refuse arguments that are no machines, such as tasks or paths of files."""
     for machine in machines:
         if not isinstance(machine, kind):
             raise MachineError(f"a reward machine is needed, got {type(machine).__name__}")
