@@ -36,6 +36,11 @@ class Graph(NamedTuple):
     def nodes(self) -> int:
         return len(self.first) - 1
 
+    @property
+    def is_sink(self) -> Flags:
+        """Flags of the nodes without outgoing edges."""
+        return np.diff(self.first) == 0
+
     def edges(self) -> Iterator[tuple[int, int, int]]:
         """Go through the edges: source, label, target."""
         return zip(self.source.tolist(), self.label.tolist(), self.target.tolist(), strict=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from functools import cached_property
 from itertools import chain
 from itertools import count as counter
 from types import MappingProxyType
@@ -25,25 +24,34 @@ Listed = Iterable[str] | None  # names that are given; None: those that are used
 class Names(Set[str], Hashable):
     """An immutable set of names that remembers their order."""
 
+    __slots__ = ("_count", "_listed", "_make", "_table")
+
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self.listed = tuple(dict.fromkeys(names))
-        self._count, self._make = len(self.listed), self.listed.__getitem__
+        listed = tuple(dict.fromkeys(names))
+        self._count = len(listed)
+        self._make: Callable[[int], str] = listed.__getitem__
+        self._listed: tuple[str, ...] | None = listed
+        self._table: dict[str, int] | None = None
 
     @classmethod
     def lazily(cls, count: int, make: Callable[[int], str]) -> Names:
         """Make `count` names when they are needed, by `make` from their positions; no two of them may be equal."""
-        names = cls.__new__(cls)
-        names._count, names._make = count, make
+        names = cls()
+        names._count, names._make, names._listed = count, make, None
         return names
 
-    @cached_property
+    @property
     def listed(self) -> tuple[str, ...]:
         """The names in their order."""
-        return tuple(map(self._make, range(self._count)))
+        if self._listed is None:
+            self._listed = tuple(map(self._make, range(self._count)))
+        return self._listed
 
-    @cached_property
+    @property
     def _index(self) -> dict[str, int]:
-        return {name: position for position, name in enumerate(self.listed)}
+        if self._table is None:
+            self._table = {name: position for position, name in enumerate(self.listed)}
+        return self._table
 
     def __contains__(self, name: object) -> bool:
         return name in self._index

@@ -168,7 +168,7 @@ class RewardMachine:
     @property
     def ends(self) -> Flags:
         """Flags of the states in which an agent is done: final ones; with general rewards, if they are never left."""
-        return self.is_final if self.has_completion_rewards else self.is_final & (np.diff(self.graph.first) == 0)
+        return self.is_final if self.has_completion_rewards else self.is_final & self.graph.is_sink
 
     @cached_property
     def transitions(self) -> Mapping[tuple[str, str], str]:
