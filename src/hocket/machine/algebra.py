@@ -108,6 +108,11 @@ class Projection:
         ranks, begins = self._by_class
         return ranks[ranges(begins[classes], begins[classes + 1])]
 
+    @cached_property
+    def local_machine(self) -> RewardMachine:
+        """The machine of an agent, rewarded for completion; its origin is the team machine."""
+        return self.machine(reward=None, trace_back=False)
+
     def machine(self, *, reward: Rewards | None, trace_back: bool = True) -> RewardMachine:
         """Make the local machine; `reward` has the rewards of its transitions (None: 1 on entering a final class).
 

@@ -25,7 +25,7 @@ from hocket.errors import AssignmentError, InfeasibleError
 from hocket.graphs import SMALL, Flags, Ints, flags_at
 from hocket.hitting_set import Effort, as_set, elements_of, find_cheapest, take_what_fits
 from hocket.machine.algebra import Projection, reachable_part
-from hocket.machine.composition import Composition, Team, independent_parts, shares
+from hocket.machine.composition import Composition, Team, independent_parts, split_known
 from hocket.machine.counterexample import confuse, find_unshared_pairs
 from hocket.machine.decomposition import Control, Knows, check_control, check_knows, enumerate_states
 from hocket.machine.names import Known, Names, check_name, invert
@@ -123,7 +123,7 @@ def _solve(team: Team, known: Known, control: Known, cost: Costs | None, forbidd
         costs.setdefault(part_of.get(event, next(iter(parts))), {})[agent, event] = value
     added: dict[str, list[str]] = {agent: [] for agent in known}
     solutions = []
-    for name, share in shares(parts, known).items():
+    for name, share in split_known(parts, known).items():
         controlled = {event: control[event] for event in parts[name].events if event in control}
         involved = {*share}.union(*controlled.values())
         agents = [agent for agent in known if agent in involved or name in costs] or list(known)[:1]

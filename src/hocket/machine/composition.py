@@ -1,4 +1,4 @@
-"""Parallel composition: as one machine, state by state where there are too many, or as independent parts."""
+"""Parallel composition: as one machine, state by state if there are too many, or as independent parts."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Composition:
 
     @cached_property
     def owners(self) -> Mapping[str, tuple[int, ...]]:
-        """The places of the parts that have each event, in the order of `events`."""
-        return invert({place: part.events for place, part in enumerate(self._machines)}, self.events)
+        """The positions of the parts that have each event, in the order of `events`."""
+        return invert({index: part.events for index, part in enumerate(self._machines)}, self.events)
 
     def step(self, state: tuple[str, ...], event: str) -> tuple[str, ...] | None:
         """Return the state that `event` leads to from `state`, or None where it is undefined."""
@@ -64,25 +64,25 @@ class Composition:
 
     @cached_property
     def most_states(self) -> int:
-        """The number of states if all were reachable."""
+        """The number of joint states, reachable or not."""
         sizes = Counter(len(part.states) for part in self._machines)
         return math.prod(size**count for size, count in sizes.items())  # powers of large numbers are fast
 
     @property
     def most_states_shown(self) -> str:
-        """That number, or a power of ten above it: Python does not write out numbers of thousands of digits."""
+        """`most_states`, or a power of ten above it: Python does not write numbers of thousands of digits."""
         number = self.most_states
         return f"{number:,}" if number < 10**30 else f"10^{math.ceil(number.bit_length() * math.log10(2))}"
 
     @cached_property
     def is_independent(self) -> bool:
-        """Whether no event is in two parts and each part, which rewards nothing else, can be completed by itself."""
+        """Whether no event is in two parts and each part is a task-completion machine that can be completed."""
         if any(len(owners) > 1 for owners in self.owners.values()):
             return False
         return all(part.is_task_completion and part.is_final[part.reach.order].any() for part in self._machines)
 
     def is_split_by(self, knows: Mapping[str, Names]) -> bool:
-        """Whether each agent has its own part: local event sets that are the events of the parts of the same names."""
+        """Whether the local event set of each agent is the events of a part of its name, and there are no others."""
         return knows == {agent: part.events for agent, part in self.parts.items()}
 
     def machine(self) -> RewardMachine:
@@ -92,20 +92,19 @@ class Composition:
     @cached_property
     def names(self) -> Mapping[tuple[str, ...], str]:
         """The name in `machine()` of each reachable state."""
-        joint = _joint_names(self._machines, _explore(self._machines, self.events)[0])
-        return dict(zip(joint, make_distinct([*map(SEPARATOR.join, joint)]), strict=True))
+        return _name_states(self._machines, _explore(self._machines, self.events)[0])
 
     def reachable(self, most: int) -> tuple[Ints, RewardMachine] | None:
-        """Tabulate the state of each part in each reachable joint state, breadth first: [states, parts]; also make the
-        machine of these, which earns nothing but for completion. None where there are more than `most`.
+        """Tabulate the reachable joint states breadth first, [states, parts], and make their machine, which is rewarded
+        for completion alone. None if there are more than `most`.
         """
         states, edges = _explore(self._machines, self.events, most)
         if edges[2].max(initial=0) >= len(states):
             return None
 
         def name(state: int) -> str:
-            places = zip(self._machines, states[state].tolist(), strict=True)
-            return SEPARATOR.join(part.states.at(place) for part, place in places)
+            local = zip(self._machines, states[state].tolist(), strict=True)
+            return SEPARATOR.join(part.states.at(position) for part, position in local)
 
         is_final, names = _all_final(self._machines, states), Names.lazily(len(states), name)
         return states, RewardMachine._from_arrays(names, self.events, 0, edges, is_final)
@@ -125,10 +124,10 @@ Parts = Mapping[str, RewardMachine]
 
 
 def compose(*machines: RewardMachine) -> RewardMachine:
-    """Compose machines in parallel: a shared event synchronises all that have it, any other event moves one alone.
+    """Compose machines in parallel: an event changes the states of all machines that have it, at the same time.
 
-    The reachable part; final iff all parts are final. Where a part has rewards other than 1 for completing its task, a
-    transition earns the sum of what the parts that move earn.
+    Has the reachable states; those in which all parts are final are final. If a part has rewards other than 1 for
+    completing its task, the reward of a transition is the sum of those of the parts.
 
     >>> left = RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "r"): "2"}, final={"2"})
     >>> right = RewardMachine(initial="0", transitions={("0", "b"): "1", ("1", "r"): "2"}, final={"2"})
@@ -140,22 +139,23 @@ def compose(*machines: RewardMachine) -> RewardMachine:
     require_machines(*machines)
     events = Names(event for machine in machines for event in machine.events)
     states, edges = _explore(machines, events)
-    joint, reward = _joint_names(machines, states), None
+    names, reward = _name_states(machines, states), None
     if not all(machine.has_completion_rewards for machine in machines):
+        joint = [*names]
         moves = ((joint[start], events.at(event)) for start, event in zip(edges[0], edges[1], strict=True))
         reward = _sum_rewards(machines, moves)
-    names = Names(make_distinct([*map(SEPARATOR.join, joint)]))
-    return RewardMachine._from_arrays(names, events, 0, edges, _all_final(machines, states), reward)
+    is_final = _all_final(machines, states)
+    return RewardMachine._from_arrays(Names(names.values()), events, 0, edges, is_final, reward)
 
 
-def _joint_names(machines: Sequence[RewardMachine], states: Ints) -> list[tuple[str, ...]]:
-    """Name the state of each machine in joint states: [states, machines]."""
-    names = [machine.states.listed for machine in machines]
-    return [tuple([listed[place] for listed, place in zip(names, state, strict=True)]) for state in states.tolist()]
+def _name_states(machines: Sequence[RewardMachine], states: Ints) -> dict[tuple[str, ...], str]:
+    """Name joint states [states, machines] after the states of the machines."""
+    listed = [machine.states.listed for machine in machines]
+    joint = [tuple([names[local] for names, local in zip(listed, state, strict=True)]) for state in states.tolist()]
+    return dict(zip(joint, make_distinct([*map(SEPARATOR.join, joint)]), strict=True))
 
 
 def _all_final(machines: Sequence[RewardMachine], states: Ints) -> Flags:
-    """Flag the joint states in which all machines are final."""
     finals = [machine.is_final[column] for machine, column in zip(machines, states.T, strict=True)]
     return np.asarray(np.logical_and.reduce(finals))
 
@@ -164,7 +164,7 @@ def _explore(machines: Sequence[RewardMachine], events: Names, most: float = mat
     """List the reachable joint states, breadth first: [states, machines]; and the transitions between them.
 
     A joint state is coded as one integer with 32 bits for each machine, so that a move is the addition of a constant.
-    The search ends where transitions lead to more states than `most`; those that it did not come to are not listed.
+    The search stops when it has found more states than `most`; only those that it has expanded are listed.
     """
     words = Struct(f"<{len(machines)}I")
     moves = _joint_moves(machines, events)
@@ -174,7 +174,7 @@ def _explore(machines: Sequence[RewardMachine], events: Names, most: float = mat
     states: list[tuple[int, ...]] = []
     edges: tuple[list[int], list[int], list[int]] = [], [], []
     source, label, target = edges
-    for position, code in enumerate(codes):  # grows while it is read: the queue is the answer
+    for position, code in enumerate(codes):  # grows while it is read
         state = words.unpack(code.to_bytes(words.size, "little"))
         states.append(state)
         for machine_moves, local in zip(moves, state, strict=True):
@@ -197,18 +197,18 @@ def _explore(machines: Sequence[RewardMachine], events: Names, most: float = mat
     return np.array(states, np.int32), (sources, labels, targets)
 
 
-_Move = tuple[int, int, list[tuple[int, dict[int, int]]]]  # event, own shift, (other machine, its state -> its shift)
+_Move = tuple[int, int, list[tuple[int, dict[int, int]]]]  # event, shift, (other machine, its state -> its shift)
 
 
 def _joint_moves(machines: Sequence[RewardMachine], events: Names) -> list[list[list[_Move]]]:
-    """For each machine and state: the events it is the first to have, with what they add to the code of a state."""
+    """List for each machine and state the events that it is the first to have, with what they add to a joint state."""
     shifts: list[dict[int, dict[int, int]]] = []  # of each machine: event -> state -> shift
-    for place, machine in enumerate(machines):
-        position = [events.index(event) for event in machine.events]
-        shifts.append({event: {} for event in position})
-        for start, event, end in zip(*(part.tolist() for part in machine.graph[1:]), strict=True):
-            shifts[-1][position[event]][start] = (end - start) << 32 * place
-    owners = invert({place: machine.events for place, machine in enumerate(machines)}, events)
+    for index, machine in enumerate(machines):
+        number = [events.index(event) for event in machine.events]
+        shifts.append({event: {} for event in number})
+        for start, event, end in machine.graph.edges():
+            shifts[-1][number[event]][start] = (end - start) << 32 * index
+    owners = invert({index: machine.events for index, machine in enumerate(machines)}, events)
     moves: list[list[list[_Move]]] = [[[] for _ in machine.states] for machine in machines]
     for event, (first, *rest) in enumerate(owners.values()):
         others = [(machine, shifts[machine][event]) for machine in rest]
@@ -218,15 +218,15 @@ def _joint_moves(machines: Sequence[RewardMachine], events: Names) -> list[list[
 
 
 def _sum_rewards(machines: Sequence[RewardMachine], moves: Iterable[tuple[tuple[str, ...], str]]) -> Rewards:
-    """Add up what the parts that move earn; as decimals, so that 0.1 and 0.2 make 0.3."""
+    """Add up the rewards of all machines for each move (joint state, event); as decimals, so that 0.1 + 0.2 is 0.3."""
 
     @cache
-    def total(*earned: float) -> float:
-        return float(sum(Decimal(repr(reward)) for reward in earned))
+    def total(*rewards: float) -> float:
+        return float(sum(Decimal(repr(reward)) for reward in rewards))
 
-    rewards = [machine.rewards for machine in machines]
-    rows = ((zip(rewards, states, strict=True), event) for states, event in moves)
-    sums = [total(*(earned.get((state, event), 0.0) for earned, state in pairs)) for pairs, event in rows]
+    tables = [machine.rewards for machine in machines]
+    rows = ((zip(tables, joint, strict=True), event) for joint, event in moves)
+    sums = [total(*(rewards.get((state, event), 0.0) for rewards, state in pairs)) for pairs, event in rows]
     if not np.isfinite(sums).all():
         raise MachineError("the rewards of these machines are too large to be added")
     return np.array(sums, np.float64)
@@ -234,15 +234,15 @@ def _sum_rewards(machines: Sequence[RewardMachine], moves: Iterable[tuple[tuple[
 
 # Independent parts.
 
-LARGE = 50_000  # states above which a machine that is a composition is looked at part by part
-LARGEST_SHARE = 50_000  # states of the machine of an agent that knows of several parts
+LARGE = 50_000  # states above which a machine that is a composition is checked part by part
+LARGEST_SHARE = 50_000  # states of the machine of an agent that knows events of several parts
 
 
 def independent_parts(machine: Team) -> Parts | None:
-    """Find parts with no event in common whose composition a team machine is known to be; None if there are none.
+    """Return parts with no common event whose composition a team machine is known to be; None if there are none.
 
-    A task that is given so is decomposable if and only if each part is, with what the agents know of it: the classes of
-    a projection are products of the classes of the parts, and where one part goes wrong, the others can be completed.
+    Such a task is decomposable if and only if each part is, with the events of it that agents know: the classes of a
+    projection are products of the classes of the parts, and where one part fails, the others can be completed.
     """
     if isinstance(machine, Composition):
         return machine.parts if machine.is_independent else None
@@ -251,18 +251,18 @@ def independent_parts(machine: Team) -> Parts | None:
     return machine.meaning.parts or None
 
 
-def shares(parts: Parts, known: Mapping[str, Iterable[str]]) -> dict[str, dict[str, Names]]:
-    """Sort what agents know by parts: part -> agent -> events; agents that know nothing of a part are left out."""
-    owner = {event: name for name, part in parts.items() for event in part.events}
-    shared: dict[str, dict[str, list[str]]] = {name: {} for name in parts}
+def split_known(parts: Parts, known: Mapping[str, Names]) -> dict[str, dict[str, Names]]:
+    """Split local event sets by parts: part -> agent -> events; agents that know no event of a part are left out."""
+    part_of = {event: name for name, part in parts.items() for event in part.events}
+    lists: dict[str, dict[str, list[str]]] = {name: {} for name in parts}
     for agent, events in known.items():
         for event in events:
-            shared[owner[event]].setdefault(agent, []).append(event)
-    return {name: {agent: Names(names) for agent, names in by_agent.items()} for name, by_agent in shared.items()}
+            lists[part_of[event]].setdefault(agent, []).append(event)
+    return {name: {agent: Names(events) for agent, events in by_agent.items()} for name, by_agent in lists.items()}
 
 
-def join_shares(agent: str, machines: Sequence[RewardMachine]) -> RewardMachine:
-    """Put the machines of what an agent knows of each part side by side; without any there is nothing to do for it."""
+def compose_local(agent: str, machines: Sequence[RewardMachine]) -> RewardMachine:
+    """Compose the projections of parts onto the local event set of an agent; without any, it is done at the start."""
     if not machines:
         return RewardMachine(initial="done", transitions={}, final={"done"})
     if len(machines) == 1:
@@ -276,6 +276,6 @@ def join_shares(agent: str, machines: Sequence[RewardMachine]) -> RewardMachine:
 
 
 def notes_of(machine: Team) -> Names:
-    """Collect what is worth knowing about the formulas that a team machine or its parts come from."""
+    """Collect the notes on the formulas from which a team machine or its parts were made."""
     machines = machine.parts.values() if isinstance(machine, Composition) else (machine,)
     return Names(note for machine in machines if machine.meaning is not None for note in machine.meaning.notes)

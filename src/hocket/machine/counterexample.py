@@ -1,4 +1,4 @@
-"""Counterexample: a shortest trace after which local machines allow what the team machine does not; what is merged."""
+"""Counterexample: a shortest trace after which local machines allow what the team machine does not, and its causes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.machine.shared_rewards import Refutation
 
 Kind = Literal["phantom event", "premature completion", "reward"]
-Merged = tuple[int, int, list[int]]  # two states, and the hidden events on which it rests that they are merged
+Merged = tuple[int, int, list[int]]  # two states, and the hidden events because of which they are merged
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Confusion:
 class Term(NamedTuple):
     """A transition in a proof that rewards cannot be shared out."""
 
-    weight: int  # how often it is counted, and on which side
+    weight: int  # how often it is counted; the sign tells the side
     state: str  # in which the event happens
     reward: float
 
@@ -40,8 +40,8 @@ class Term(NamedTuple):
 class Counterexample:
     """A shortest trace after which the composition of the local machines allows what the team machine does not.
 
-    Of the kind `reward`: an event whose rewards are no sum of local ones. Then `terms` are transitions, counted with
-    weights so that local states cancel for every agent that knows the event, and rewards do not.
+    Of the kind `reward`: an event whose rewards are no sum of local ones. Then `terms` are transitions with weights by
+    which the local states of every agent that knows the event cancel, and the rewards do not.
     """
 
     trace: tuple[str, ...]  # of the team machine
@@ -49,13 +49,40 @@ class Counterexample:
     event: str | None  # the phantom event, or the event that is rewarded; None for a premature completion
     state: str  # where the team machine is after the trace
     confusions: tuple[Confusion, ...]  # of each agent that proposes the event, is in a final state, or would be paid
-    remark: str = ""  # what that state means in the words of the formula, where the machine comes from one
+    remark: str = ""  # what that state means in the words of the formula, if the machine was made from one
     terms: tuple[Term, ...] = ()
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What goes wrong after which trace, and what that means in the words of the formula."""
-        return (describe_failure(self), *([f"There, {self.remark}"] if self.remark else []))
+        """What the local machines allow after the trace, and what that means in the words of the formula."""
+        return (self._failure, *([f"There, {self.remark}"] if self.remark else []))
+
+    @property
+    def merging(self) -> tuple[str, ...]:
+        """Which states each projection merges, and which events would separate them."""
+        how = "which is final" if self.event is None else f"where {self.event} is defined"
+        if self.terms:
+            how = f"in both of which {self.event} can happen"
+        return tuple(
+            f"The projection of {each.agent} merges {each.state} and {each.merged_with}, {how}; "
+            f"to separate them, its local event set needs {listing(each.missing)}."
+            for each in self.confusions
+        )
+
+    @property
+    def _failure(self) -> str:
+        """Say what the local machines allow after the trace, and the team machine does not."""
+        after = f"Counterexample ({self.kind}): after {name_trace(self.trace)}"
+        if self.terms:
+            return f"{after}, {_describe_rewards(self)}."
+        if self.event is None:
+            but = f"but the team machine is in {self.state}, which is not"
+            return f"{after}, every local reward machine is final, {but}."
+        agents = [confusion.agent for confusion in self.confusions]
+        why = f"nothing prevents {self.event}, which is in no local event set"
+        if agents:
+            why = f"{listing(agents, 'and')} {'proposes' if len(agents) == 1 else 'propose'} {self.event}"
+        return f"{after}, {why}, but {self.event} is undefined in state {self.state}."
 
     def as_json(self) -> dict[str, object]:
         """Give the counterexample as a JSON document."""
@@ -68,22 +95,6 @@ class Counterexample:
             "terms": [term._asdict() for term in self.terms],
             "confusions": [{**vars(each), "missing": list(each.missing)} for each in self.confusions],
         }
-
-
-def describe_failure(example: Counterexample) -> str:
-    """Say what the local machines allow after which trace, and the team machine does not."""
-    after = f"Counterexample ({example.kind}): after {name_trace(example.trace)}"
-    if example.terms:
-        return f"{after}, {_describe_rewards(example)}."
-    if example.event is None:
-        but = f"but the team machine is in {example.state}, which is not"
-        return f"{after}, every local reward machine is final, {but}."
-    agents = [confusion.agent for confusion in example.confusions]
-    if not agents:
-        why = f"nothing prevents {example.event}, which is in no local event set"
-    else:
-        why = f"{listing(agents, 'and')} {'proposes' if len(agents) == 1 else 'propose'} {example.event}"
-    return f"{after}, {why}, but {example.event} is undefined in state {example.state}."
 
 
 def _describe_rewards(example: Counterexample) -> str:
@@ -101,17 +112,8 @@ def _describe_rewards(example: Counterexample) -> str:
     return f"whatever the agents that know {event} are paid, {same}, but the team machine pays {pays} and {pays_too}"
 
 
-def describe_merging(example: Counterexample, confusion: Confusion) -> str:
-    """Say which states a projection merges, and what would separate them."""
-    how = "which is final" if example.event is None else f"where {example.event} is defined"
-    if example.terms:
-        how = f"in both of which {example.event} can happen"
-    merges = f"The projection of {confusion.agent} merges {confusion.state} and {confusion.merged_with}, {how}"
-    return f"{merges}; to separate them, its local event set needs {listing(confusion.missing)}."
-
-
 def name_trace(trace: Sequence[str]) -> str:
-    """Name a trace, the middle of a long one left out."""
+    """Name a trace, leaving out the middle of a long one."""
     if not trace:
         return "the empty trace"
     if len(trace) > 24:
@@ -120,7 +122,7 @@ def name_trace(trace: Sequence[str]) -> str:
 
 
 def listing(names: Iterable[str], joint: str = "or") -> str:
-    """Join names by commas and a word, leaving out what would be too many."""
+    """Join up to 12 names by commas and a word, and count the others."""
     listed = list(names)
     if len(listed) > 12:
         return f"{', '.join(listed[:12])} and {len(listed) - 12} more"
@@ -128,7 +130,7 @@ def listing(names: Iterable[str], joint: str = "or") -> str:
 
 
 def describe_structure(machine: RewardMachine, projections: Views, state: int, event: int) -> Counterexample:
-    """Describe a phantom event or premature completion: the trace to its state, and what projections merge."""
+    """Describe a phantom event, or a premature completion (-1), in a state."""
 
     def merged(view: Projection) -> list[Merged]:
         return [(state, *confuse(machine, view.visible, view.classes, state, event))]
@@ -141,7 +143,7 @@ def describe_structure(machine: RewardMachine, projections: Views, state: int, e
 
 
 def describe_unshared(machine: RewardMachine, projections: Views, refutation: Refutation) -> Counterexample:
-    """Describe rewards that cannot be shared out: the transitions that contradict each other, and what is merged."""
+    """Describe transitions whose rewards cannot be shared out."""
 
     def merged(view: Projection) -> list[Merged]:
         return find_unshared_pairs(machine, view.visible, view.classes, refutation)
@@ -157,10 +159,10 @@ def describe_unshared(machine: RewardMachine, projections: Views, refutation: Re
 def _confusions(
     machine: RewardMachine, projections: Views, event: int, merged: Callable[[Projection], list[Merged]]
 ) -> tuple[Confusion, ...]:
-    """Name what the projections of all agents merge that know an event; of all, if it is none."""
-    names, events = machine.states, machine.events
+    """Name the states that are merged by the projections of all agents that know an event (-1: of all agents)."""
+    states, events = machine.states, machine.events
     return tuple(
-        Confusion(agent, names.at(state), names.at(other), tuple(map(events.at, hidden)))
+        Confusion(agent, states.at(state), states.at(other), tuple(map(events.at, hidden)))
         for agent, view in projections.items()
         if event < 0 or view.visible[event]
         for state, other, hidden in merged(view)
@@ -168,17 +170,17 @@ def _confusions(
 
 
 def find_unshared_pairs(team: RewardMachine, visible: Flags, classes: Ints, refutation: Refutation) -> list[Merged]:
-    """Match the states on both sides of a refutation that an agent takes for one another."""
-    waiting: dict[int, list[tuple[int, int]]] = {}  # class -> states on one side, with what is left of their weights
+    """Pair the states on both sides of a refutation that a projection merges."""
+    unpaired: dict[int, list[tuple[int, int]]] = {}  # class -> states on one side, with their remaining weights
     pairs: dict[tuple[int, int], None] = {}
     for edge, weight in refutation.weights:
         state = int(team.graph.source[edge])
-        group = waiting.setdefault(int(classes[state]), [])
+        group = unpaired.setdefault(int(classes[state]), [])
         while weight and group and group[-1][1] * weight < 0:
-            other, left = group.pop()
+            other, other_weight = group.pop()
             pairs[other, state] = None
-            weight += left
-            if left * weight > 0:
+            weight += other_weight
+            if other_weight * weight > 0:
                 group.append((other, weight))
                 weight = 0
         if weight:
@@ -190,9 +192,9 @@ def find_unshared_pairs(team: RewardMachine, visible: Flags, classes: Ints, refu
 def confuse(team: RewardMachine, visible: Flags, classes: Ints, state: int, event: int) -> tuple[int, list[int]]:
     """Find a state that a projection merges with `state` and in which `event` is defined (-1: which is final).
 
-    `classes` are those of the projection onto the `visible` events. Returns the state with the hidden events on which
-    the merging rests: as long as all of them stay hidden, the two states stay merged, whatever else is in the local
-    event set. Prefers a state that few hidden events alone lead to.
+    `classes` are those of the projection onto the `visible` events. Also returns the hidden events because of which
+    the states are merged: unless one of them is added to the local event set, they stay merged. Prefers a state that is
+    reached by few hidden events alone.
     """
     graph = team.graph
     goals = team.is_final if event < 0 else flags_at(graph.source[graph.label == event], graph.nodes)

@@ -1,4 +1,4 @@
-"""Decomposability of a team machine with respect to local event sets: a verdict with its evidence."""
+"""Decomposability of a team machine with respect to local event sets: the answer with its evidence."""
 
 from __future__ import annotations
 
@@ -13,16 +13,9 @@ import numpy as np
 from hocket.errors import AssignmentError, cut_names, known_names, require_known
 from hocket.graphs import Flags, Ints, flags_at
 from hocket.lazy import show_in_notebook
-from hocket.machine.algebra import Projection, Views, flag_events, reachable_part
-from hocket.machine.composition import LARGE, Composition, Parts, Team, independent_parts, join_shares, notes_of, shares
-from hocket.machine.counterexample import (
-    Counterexample,
-    describe_merging,
-    describe_structure,
-    describe_unshared,
-    listing,
-    name_trace,
-)
+from hocket.machine.algebra import Projection, flag_events, reachable_part
+from hocket.machine.composition import LARGE, Composition, Team, compose_local, independent_parts, notes_of, split_known
+from hocket.machine.counterexample import Counterexample, describe_structure, describe_unshared, listing, name_trace
 from hocket.machine.names import IN_THIS_MACHINE, Known, Names, check_name
 from hocket.machine.reward_machine import RewardMachine, require_machines
 from hocket.machine.shared_rewards import Refutation, pay_for_progress, share_rewards
@@ -43,7 +36,9 @@ class Decomposition:
     machines: Mapping[str, RewardMachine]  # of each agent: the projection of the reachable part onto its event set
     counterexample: Counterexample | None
     unknown: Names = field(default_factory=Names)  # events that can happen and are in no local event set
-    early: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # agent -> a trace after which it alone is done
+    early: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # agent -> trace after which it alone is done
 
     @cached_property
     def unaware(self) -> tuple[tuple[str, str], ...]:
@@ -65,25 +60,25 @@ class Decomposition:
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """What has to be repaired, one sentence each."""
-        said = [f"{agent} controls {event}, which is not in its local event set." for agent, event in self.unaware]
-        said += [f"{event} is in no local event set, so no agent can tell that it happened." for event in self.unknown]
+        problems = [f"{agent} controls {event}, which is not in its local event set." for agent, event in self.unaware]
+        problems += [f"{e} is in no local event set, so no agent can tell that it happened." for e in self.unknown]
         if self.counterexample is not None:
-            said += self.counterexample.sentences
+            problems += self.counterexample.sentences
         if isinstance(self.machine, RewardMachine) and self.machine.unreachable:
-            said.append(f"No trace reaches {listing(self.machine.unreachable)}.")
-        return tuple(said)
+            problems.append(f"No trace reaches {listing(self.machine.unreachable)}.")
+        return tuple(problems)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What is legal and worth knowing, one sentence each."""
-        said = list(notes_of(self.machine))
+        """Notes on what is legal, one sentence each."""
+        notes = list(notes_of(self.machine))
         for agent, trace in self.early.items():
             final = f"its local reward machine is final after {name_trace(trace)}"
-            said.append(f"{agent} can finish before the team: {final}.")
+            notes.append(f"{agent} can finish before the team: {final}.")
         for agent in self.idle:
             known = listing(self.knows[agent], "and") or "empty"
-            said.append(f"The local reward machine of {agent} never changes state; its local event set is {known}.")
-        return tuple(said)
+            notes.append(f"The local reward machine of {agent} never changes state; its local event set is {known}.")
+        return tuple(notes)
 
     def __repr__(self) -> str:
         return f"<Decomposition among {len(self.machines):,} agents: {'ok' if self.ok else 'not ok'}>"
@@ -92,17 +87,16 @@ class Decomposition:
         return show_in_notebook(self, "html")
 
     def explain(self) -> str:
-        """Give the verdict in sentences; if negative, the counterexample, and which projections merge which states."""
-        agents, said, example = len(self.machines), ["Not decomposable.", *self.problems], self.counterexample
+        """Give the answer in sentences; if negative, the counterexample, and which projections merge which states."""
+        agents, example = len(self.machines), self.counterexample
+        lines = ["Not decomposable.", *self.problems, *(() if example is None else example.merging)]
         if self.ok:
             local = f"parallel composition of the {agents:,} local reward machines"
-            said = [f"Decomposable: the team machine is bisimilar to the {local if agents > 1 else 'local one'}."]
+            lines = [f"Decomposable: the team machine is bisimilar to the {local if agents > 1 else 'local one'}."]
             if not self.machine.has_completion_rewards:
-                said.append("The rewards are shared out: along every trace, the local rewards add up to the team's.")
-            said += [*self.problems, *self.notes]
-        elif example is not None:
-            said += [describe_merging(example, confusion) for confusion in example.confusions]
-        return cut_names("\n".join(said))
+                lines.append("The rewards are shared out: along every trace, the local rewards add up to the team's.")
+            lines += [*self.problems, *self.notes]
+        return cut_names("\n".join(lines))
 
 
 def decompose(
@@ -112,16 +106,16 @@ def decompose(
 ) -> Decomposition:
     """Project a team machine onto local event sets, and prove or refute that the projections compose to it.
 
-    The check takes time linear in the transitions and never builds the parallel composition: that one simulates the
-    team machine, so only the converse can fail. It fails in a reachable state if all agents that know an event propose
-    it and the team machine has no transition on it, or if all projections are final and the team machine is not. A
+    The check takes time linear in the transitions and never builds the parallel composition: this simulates the team
+    machine, so only the converse can fail. It fails in a reachable state if all agents that know an event propose it
+    and the team machine has no transition on it, or if all projections are final and the team machine is not. A
     composition needs no check if the local event sets are the events of its parts: it is decomposable into its parts.
 
-    Rewards other than 1 for completion are shared out: the local rewards add up to the team's. Where they cannot, the
-    counterexample is of the kind `reward`.
+    Rewards other than 1 for completion are shared out: the local rewards add up to the team's. If this is impossible,
+    the counterexample is of the kind `reward`.
 
-    States that no trace leads to are left out first: they confuse nobody. Whoever controls an event must know it even
-    where it cannot happen.
+    States that no trace reaches are dropped first. An agent that controls an event must know it even if it cannot
+    happen.
 
     >>> team = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u2"}, final={"u2"})
     >>> decompose(team, {"A1": {"a"}, "A2": {"a", "b"}}).ok
@@ -148,7 +142,7 @@ def decompose(
     early = {agent: order[view.is_final[view.ranked] & ~team.is_final[order]] for agent, view in projections.items()}
     failure = find_failure(team, list(projections.values()))
     example = None if failure is None else describe_structure(team, projections, *failure)
-    machines = _machines_of(projections)
+    machines = {agent: view.local_machine for agent, view in projections.items()}
     if example is None and not machine.has_completion_rewards:
         shared = share_rewards(team, projections, controllers)
         if isinstance(shared, Refutation):
@@ -161,27 +155,27 @@ def decompose(
     return Decomposition(machine, known, controllers, MappingProxyType(machines), *rest)
 
 
-def _by_parts(team: Team, parts: Parts, known: Known, control: Known) -> Decomposition:
-    """Split independent parts one by one."""
+def _by_parts(team: Team, parts: Mapping[str, RewardMachine], known: Known, control: Known) -> Decomposition:
+    """Decompose independent parts one by one."""
     machines: dict[str, list[RewardMachine]] = {agent: [] for agent in known}
     examples: list[Counterexample] = []
     unknown: list[str] = []
-    for name, share in shares(parts, known).items():
+    for name, known_here in split_known(parts, known).items():
         part = reachable_part(parts[name])
-        projections = _projections_of(part, share)
-        for agent, machine in _machines_of(projections).items():
-            machines[agent].append(machine)
+        projections = _projections_of(part, known_here)
+        for agent, view in projections.items():
+            machines[agent].append(view.local_machine)
         views = list(projections.values())
         unknown += unknown_events(part, views) if views else part.events
         if views and (failure := find_failure(part, views)) is not None:
             example = describe_structure(part, projections, *failure)
-            if example.event is None:  # agents believe that all is done once all other parts are
+            if example.event is None:  # all local machines are final only if the other parts are completed, too
                 others = (other for also, other in parts.items() if also != name)
                 example = replace(example, trace=tuple(chain(example.trace, *map(_trace_to_completion, others))))
             examples.append(example)
-    joined = {agent: join_shares(agent, shares_of_agent) for agent, shares_of_agent in machines.items()}
+    composed = {agent: compose_local(agent, local) for agent, local in machines.items()}
     shortest = min(examples, key=lambda example: len(example.trace), default=None)
-    return Decomposition(team, known, control, MappingProxyType(joined), shortest, Names(unknown))
+    return Decomposition(team, known, control, MappingProxyType(composed), shortest, Names(unknown))
 
 
 def _trace_to_completion(machine: RewardMachine) -> tuple[str, ...]:
@@ -189,7 +183,7 @@ def _trace_to_completion(machine: RewardMachine) -> tuple[str, ...]:
 
 
 def enumerate_states(team: RewardMachine | Composition) -> RewardMachine:
-    """Build the machine of a composition, if it is not too large; a machine that has all its states is as it is."""
+    """Build the machine of a composition, if it is not too large; return any other machine unchanged."""
     if isinstance(team, RewardMachine):
         return team
     if team.most_states > LARGEST_ENUMERATION:
@@ -199,7 +193,7 @@ def enumerate_states(team: RewardMachine | Composition) -> RewardMachine:
 
 
 def check_knows(machine: RewardMachine | Composition, knows: Knows) -> dict[str, Names]:
-    """Check that agents have names, and local event sets that are events; put them in the machine's order."""
+    """Check the names of agents and that they know events of the machine; sort these in the machine's order."""
     require_machines(machine, kind=RewardMachine | Composition)
     if not isinstance(knows, Mapping) or not knows:
         raise AssignmentError(f"knows must map each agent to its local event set, got {knows!r}")
@@ -216,7 +210,7 @@ def check_knows(machine: RewardMachine | Composition, knows: Knows) -> dict[str,
 
 
 def check_control(machine: Team, agents: Iterable[str], control: Control | None) -> dict[str, Names]:
-    """Check that controlled events and their controllers exist; put the events in the machine's order."""
+    """Check that controlled events and their controllers exist; sort events in the machine's order."""
     everyone = Names(agents)
     given = {} if control is None else dict(control)
     for event, controllers in given.items():
@@ -228,15 +222,9 @@ def check_control(machine: Team, agents: Iterable[str], control: Control | None)
 
 
 def _projections_of(machine: RewardMachine, known: Mapping[str, Names]) -> dict[str, Projection]:
-    """Take each agent's projection, once for all agents that have the same local event set."""
-    taken = {events: Projection(machine, flag_events(machine, events)) for events in dict.fromkeys(known.values())}
-    return {agent: taken[events] for agent, events in known.items()}
-
-
-def _machines_of(projections: Views) -> dict[str, RewardMachine]:
-    made = {id(projection): projection for projection in projections.values()}
-    named = {key: projection.machine(trace_back=False, reward=None) for key, projection in made.items()}
-    return {agent: named[id(projection)] for agent, projection in projections.items()}
+    """Project for each agent, once for agents with the same local event set."""
+    views = {events: Projection(machine, flag_events(machine, events)) for events in dict.fromkeys(known.values())}
+    return {agent: views[events] for agent, events in known.items()}
 
 
 def unknown_events(machine: RewardMachine, projections: Sequence[Projection]) -> Names:
@@ -249,8 +237,8 @@ def unknown_events(machine: RewardMachine, projections: Sequence[Projection]) ->
 def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
     """Find a state nearest to the initial one in which the composition allows what the team machine does not.
 
-    Returns the state and the phantom event, or -1 for a premature completion; None if it is decomposable. All states
-    are reachable.
+    Returns the state and the phantom event, or -1 for a premature completion; None if the machine, all of whose states
+    must be reachable, is decomposable.
     """
     order = machine.reach.order
     all_final = np.logical_and.reduce([projection.is_final[projection.classes[order]] for projection in projections])
@@ -265,28 +253,28 @@ def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> t
 
 
 def _find_phantom(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
-    """Find a state nearest to the initial one, and an event that all who know it propose there, undefined in it."""
+    """Find a state nearest to the initial one, and an undefined event that all agents that know it propose in it."""
     order = machine.reach.order
-    nearest, culprit = len(order), -1
+    nearest, phantom = len(order), -1
     for event, edges in enumerate(machine.by_event):
         allowed = machine.rank[machine.graph.source[edges]]
         if len(allowed) == 0:
-            continue  # it cannot happen, and nobody would propose it
+            continue  # it cannot happen, and no projection proposes it
         proposed = _proposed(projections, event, nearest)
         wrong = proposed[~_is_among(proposed, allowed)]
         if len(wrong):
-            nearest, culprit = int(wrong.min()), event
-    return None if culprit < 0 else (int(order[nearest]), culprit)
+            nearest, phantom = int(wrong.min()), event
+    return None if phantom < 0 else (int(order[nearest]), phantom)
 
 
 def _proposed(projections: Sequence[Projection], event: int, limit: int) -> Ints:
-    """List the ranks below `limit` of the states in which all who know an event propose it."""
-    knowers = [(projection, projection.enabling(event)) for projection in projections if projection.visible[event]]
-    knowers.sort(key=lambda knower: knower[0].count_members(knower[1]))
-    if not knowers:
+    """List the ranks below `limit` of the states in which all agents that know an event propose it."""
+    proposing = [(projection, projection.enabling(event)) for projection in projections if projection.visible[event]]
+    proposing.sort(key=lambda pair: pair[0].count_members(pair[1]))
+    if not proposing:
         return np.arange(limit, dtype=np.int32)
-    (narrowest, classes), *others = knowers
-    ranks = narrowest.members_of(classes)
+    (fewest, classes), *others = proposing
+    ranks = fewest.members_of(classes)
     ranks = ranks[ranks < limit]
     for projection, classes in others:
         ranks = ranks[_is_among(projection.ranked[ranks], classes)]

@@ -29,7 +29,7 @@ from hocket.errors import AssignmentError, known_names, require_known
 from hocket.graphs import Flags, Ints, flags_at
 from hocket.hitting_set import Effort, as_set, elements_of, find_cheapest
 from hocket.machine.algebra import reachable_part
-from hocket.machine.composition import Composition, Parts, independent_parts, shares
+from hocket.machine.composition import Composition, Parts, independent_parts, split_known
 from hocket.machine.counterexample import listing, name_trace
 from hocket.machine.decomposition import Control, Decomposition, decompose
 from hocket.machine.names import Known, Names, invert
@@ -170,7 +170,7 @@ def _pieces(decomposition: Decomposition, chosen: Deciders, hearers: Known, clos
             size = machine.most_states_shown
             raise AssignmentError(f"delays of a composition of up to {size} states cannot be checked: it is too large")
     elif (parts := independent_parts(machine)) is not None:
-        known = shares(parts, decomposition.knows)
+        known = split_known(parts, decomposition.knows)
         yield from (_enumerated(decompose(parts[name], knows)) for name, knows in known.items() if knows)
     else:
         yield _enumerated(decomposition)

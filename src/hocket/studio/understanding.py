@@ -17,7 +17,6 @@ from hocket.errors import FormatError, HocketError, InfeasibleError, SettingsErr
 from hocket.files import MEGABYTE
 from hocket.machine.assignment import EFFORT_FOR_A_HINT, Assignment, repair
 from hocket.machine.composition import SEPARATOR, Composition
-from hocket.machine.counterexample import describe_failure, describe_merging
 from hocket.machine.decomposition import Control, Decomposition, Knows, decompose, enumerate_states
 from hocket.machine.formats import files_in
 from hocket.machine.formats.schema import LANGUAGES, Design, design_from
@@ -148,10 +147,10 @@ def _algebra(decomposition: Decomposition, wait: bool) -> Data:
         interesting = [*dict.fromkeys([*team, *(confusion.merged_with for confusion in example.confusions)])]
         story = {
             **example.as_json(),
-            "said": describe_failure(example),
+            "said": example.sentences[0],
             "team": team,
             "agents": {agent: _states(local, example.trace) for agent, local in decomposition.machines.items()},
-            "merged": [describe_merging(example, confusion) for confusion in example.confusions],
+            "merged": list(example.merging),
         }
     pictures = {agent: picture_of(local, wait=wait) for agent, local in decomposition.machines.items()}
     return {
