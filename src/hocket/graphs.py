@@ -39,7 +39,7 @@ class Graph(NamedTuple):
     @property
     def is_sink(self) -> Flags:
         """Flags of the nodes without outgoing edges."""
-        return np.diff(self.first) == 0
+        return np.asarray(np.diff(self.first) == 0)
 
     def edges(self) -> Iterator[tuple[int, int, int]]:
         """Go through the edges: source, label, target."""

@@ -36,9 +36,7 @@ class Decomposition:
     machines: Mapping[str, RewardMachine]  # of each agent: the projection of the reachable part onto its event set
     counterexample: Counterexample | None
     unknown: Names = field(default_factory=Names)  # events that can happen and are in no local event set
-    early: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # agent -> trace after which it alone is done
+    early: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # agent -> trace after which it alone is done
 
     @cached_property
     def unaware(self) -> tuple[tuple[str, str], ...]:
