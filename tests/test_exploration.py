@@ -276,9 +276,9 @@ def test_the_studio_explains_a_log_with_the_local_event_sets_of_the_text(log_fil
     dropped = {"do": "log", "log": log_file.read_text(encoding="utf-8"), "log_name": "walks.csv"}
     told = answer({**dropped, "text": text})
     assert told["explained"] and told["picture"].startswith("data:image/svg+xml;base64,")
-    assert "These machines agree with all 30 episodes" in told["said"]
+    assert "These machines agree with all 30 episodes" in told["message"]
     deaf = answer({**dropped, "text": HANDED, "log": "episode,event,accepted\n1,a,1\n1,b,1\n2,b,0\n"})
-    assert not deaf["explained"] and "A2 cannot tell this from episode 1" in deaf["said"]
+    assert not deaf["explained"] and "A2 cannot tell this from episode 1" in deaf["message"]
     told = answer(
         {
             **dropped,

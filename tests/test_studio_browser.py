@@ -773,7 +773,7 @@ def test_a_team_that_runs_as_processes_is_watched_by_its_logs(page, file):
         log.append([("start", 1)])
         status, row = page.locator("#watch .status"), page.locator("#watch [data-agent=A1]")
         expect(status).to_contain_text("runs/live: runs")
-        expect(row).to_have_attribute("data-now", "runs")
+        expect(row).to_have_attribute("data-now", "running")
         expect(page.locator("#watch [data-agent=A2]")).to_have_attribute("data-now", "not started")
         disc = page.locator("#watch .map .agent").first
         before = disc.get_attribute("transform")

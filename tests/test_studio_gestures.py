@@ -56,7 +56,7 @@ def test_a_machine_alone_has_its_local_event_sets_in_a_table():
 
 def test_like_agents_are_changed_as_text():
     crew = start_text("crew")
-    with pytest.raises(HocketError, match="A1 is one of a team of like agents"):
+    with pytest.raises(HocketError, match="the text has no row for agent 'A1'; change teams of identical agents as text"):
         edit(crew, "know", agent="A1", event="end", known=False)
 
 
@@ -306,7 +306,7 @@ def test_an_agent_is_renamed_wherever_it_stands():
         ("rename place", {"place": "bel", "name": "x"}, "the text has no place 'bel'"),
         ("rename place", {"place": "bell", "name": " "}, "must not be empty"),
         ("rename agent", {"agent": "A1", "name": "A2"}, "there is an agent 'A2' already"),
-        ("rename agent", {"agent": "A9", "name": "x"}, "A9 is one of a team"),
+        ("rename agent", {"agent": "A9", "name": "x"}, "the text has no row for agent 'A9'"),
         ("rename place", {"place": "room", "name": "bell or a mat"}, "would be misread in 'A1 at bell or a mat'"),
         ("rename place", {"place": "a mat", "name": "at"}, "would be misread in 'A1 at bell or at'"),
     ],

@@ -46,7 +46,7 @@ def test_the_command_line_the_studio_and_a_notebook_print_the_same_verdict(name,
         assert line.text in printed and line.text in page
     if text := source_of(name):
         world, told = understand(text), judge(subject_of(text))
-        assert (world["said"], world["decomposable"]) == (verdict.lines()[0].text, document["decomposable"])
+        assert (world["message"], world["decomposable"]) == (verdict.lines()[0].text, document["decomposable"])
         assert all(told[key] == document[key] for key in ("ok", "problems", "warnings", "notes"))
 
 

@@ -120,8 +120,8 @@ def test_a_run_in_progress_is_told_as_far_as_it_is(root):
     run = look(root)["run"]
     first, second = run["agents"]
     assert run["alive"] and not run["complete"] and run["cells"] == [2, 3]
-    assert (first["now"], first["steps"], first["kills"], first["events"]) == ("holds still", 2, 0, 1)
-    assert (second["now"], second["steps"], second["kills"], second["events"]) == ("runs", 1, 1, 0)
+    assert (first["now"], first["steps"], first["kills"], first["events"]) == ("waiting", 2, 0, 1)
+    assert (second["now"], second["steps"], second["kills"], second["events"]) == ("running", 1, 1, 0)
     assert second["state"] == settings.task.machines["A2"].initial != first["state"]
     write_logs(root, {"A1": [("start", 1), ("stop",)]})
     run = look(root)["run"]

@@ -1,4 +1,4 @@
-"""Machines as data for the page: states, transitions and the layout by Graphviz; for a large machine, a summary."""
+"""Machines as data for the page: states, transitions and their layout by Graphviz; a large machine as a summary."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy as np
 
 from hocket.draw.boxes import boxes_of, close_boxes, is_closed_box, label_in
 from hocket.draw.graphviz import MAX_TRANSITIONS, place_machine
+from hocket.graphs import distances_from
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import LARGEST_ENUMERATION
 from hocket.machine.parts import INSIDE
 from hocket.machine.reward_machine import RewardMachine
 
 MOST_STATES = 200  # of a machine that is drawn in full
-AT_ONCE = 60  # states of a machine that is laid out in the first answer; larger ones are laid out later
+AT_ONCE = 60  # states of a machine that the first answer contains with its layout
 MOST_AT_ONCE = 1_000  # upper bound on the states of a composition that is enumerated in the first answer
-MOST_INTERESTING = 30  # states of a large machine that are drawn beside its summary
+MOST_INTERESTING = 30  # states of a large machine that are drawn next to its summary
 MOST_MEMBERS = 24  # team states that are listed for a state of an agent's machine
 MOST_KEPT = 256  # layouts in the cache
 MOST_COUNTED = 20_000  # states of a composition up to which it is enumerated for a summary
@@ -28,10 +29,10 @@ place_cached = lru_cache(MOST_KEPT)(place_machine)  # an edit of the text leaves
 
 
 def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
-    """Describe a machine and its layout; a large one without it, unless the page can wait, a huge one as a summary."""
+    """Describe a machine with its layout; a large one without it, unless the page waits; a huge one by a summary."""
     if len(machine.states) > MOST_STATES or len(machine.graph.target) > MAX_TRANSITIONS:
         return summary_of(machine)
-    place, edges = machine.states.index, dict[tuple[str, str], list[str]]()
+    index, edges = machine.states.index, dict[tuple[str, str], list[str]]()
     for (source, event), target in machine.transitions.items():
         edges.setdefault((source, target), []).append(event)
     data: Data = {
@@ -39,16 +40,16 @@ def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
         "initial": machine.start,
         "final": np.flatnonzero(machine.is_final).tolist(),
         "members": {name: _few(members) for name, members in machine.members.items() if members != (name,)},
-        "edges": [{"from": place(start), "to": place(end), "events": events} for (start, end), events in edges.items()],
+        "edges": [{"from": index(start), "to": index(end), "events": events} for (start, end), events in edges.items()],
     }
     data |= _boxes(machine, wait)
     if not wait and len(machine.states) > AT_ONCE:
         return data | {"later": True}
-    return data | {"layout": place_cached(machine)}  # whose edges have the same order
+    return data | {"layout": place_cached(machine)}  # its edges have the same order
 
 
 def _boxes(machine: RewardMachine, wait: bool) -> Data:
-    """List boxes and their states, the outer ones first; add the machine with closed boxes, if they can be closed."""
+    """List boxes and their states, outer ones first; add the machine with closed boxes, if they can be closed."""
     if not (boxes := boxes_of(machine)):
         return {}
     inner = {state: box for box, states in boxes.items() for state in states}  # the innermost
@@ -75,32 +76,25 @@ def _few(names: Sequence[str]) -> list[str]:
 def excerpt_of(machine: RewardMachine, interesting: Sequence[str]) -> RewardMachine:
     """Keep the interesting states of a machine, up to a limit, and their neighbours."""
     shown = dict.fromkeys([machine.initial, *interesting[:MOST_INTERESTING]])
-    beside: dict[str, None] = {}
-    for (state, _), target in machine.transitions.items():
-        if state in shown:
-            beside[target] = None
-        elif target in shown:
-            beside[state] = None
-    shown |= dict.fromkeys([*beside][: MOST_INTERESTING - len(shown)])
+    ends = [(state, target) for (state, _), target in machine.transitions.items()]
+    neighbours = [target if state in shown else state for state, target in ends if state in shown or target in shown]
+    shown |= dict.fromkeys([*dict.fromkeys(neighbours)][: MOST_INTERESTING - len(shown)])
     inner = {pair: target for pair, target in machine.transitions.items() if {pair[0], target} <= {*shown}}
     final = [state for state in shown if state in machine.final and all(pair[0] != state for pair in inner)]
     return RewardMachine(initial=machine.initial, transitions=inner, states=[*shown], final=final)
 
 
 def summary_of(machine: RewardMachine) -> Data:
-    """Sum a machine up: how many states there are at each distance from the initial one, and how many are final."""
-    graph, distance = machine.graph, {machine.start: 0}
-    order, via = machine.reach
-    for state in order[1:].tolist():
-        distance[state] = distance[int(graph.source[via[state]])] + 1
+    """Count the states of a machine, and the final ones, at each distance from the initial state."""
+    distance = distances_from([machine.initial], lambda state: machine.moves.get(state, {}).values())
     layers = Counter(distance.values())
-    final = Counter(distance[state] for state in np.flatnonzero(machine.is_final).tolist() if state in distance)
-    counts: Data = {"states": len(machine.states), "transitions": len(graph.target), "final": len(machine.final)}
+    final = Counter(distance[state] for state in machine.final if state in distance)
+    counts: Data = {"states": len(machine.states), "transitions": len(machine.transitions), "final": len(machine.final)}
     return {"summary": counts | {"layers": [*layers.values()], "final_layers": [final[layer] for layer in layers]}}
 
 
 def team_picture(machine: RewardMachine | Composition, interesting: Sequence[str] = (), *, wait: bool = False) -> Data:
-    """Describe a team machine: a composition with all its states if they are few, a large machine with an excerpt."""
+    """Describe a team machine: a composition by all its states if they are few, a large machine with an excerpt."""
     if isinstance(machine, RewardMachine):
         picture = picture_of(machine, wait=wait)
         if "summary" in picture and interesting:

@@ -1,7 +1,6 @@
-"""A game: somebody walks some agents, and the others act at random, by optimal policies, or as they have learnt.
+"""Games in which the user controls some agents, and the others act at random, by optimal policies, or as trained.
 
-A game is what was pressed: the same task, seed, teammates and moves give the same moment. So the page keeps the moves,
-and neither a restart of the server nor going back a step loses anything.
+A game follows from its task, seed, teammates and moves, which the page keeps: a restart of the server loses nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from hocket.draw.scene import Moment
 from hocket.draw.task_scene import scene_of
-from hocket.errors import SettingsError, known_names
+from hocket.errors import SettingsError, require_known
 from hocket.learn.catalogue import LEARNERS, references
 from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import reference_teammates, trained_teammates
@@ -29,11 +28,11 @@ ME, RANDOM, TRAINED = "me", "random", "trained"
 MOST_STEPS = 1_000  # of a game
 MOST_SEEDS = 1_000_000
 
-Moves = Sequence[Mapping[str, str]]  # in each step, the actions of those who are walked
+Moves = Sequence[Mapping[str, str]]  # for each step, the actions of the agents that the user controls
 
 
 class StudioGame:
-    """An episode in progress, and what it was asked for."""
+    """An episode in progress, with the agents' teammates and the moves so far."""
 
     def __init__(self, task: Task, mates: Mapping[str, str], seed: int, policies: Path | None) -> None:
         self.task, self.mates = task, mates
@@ -41,28 +40,26 @@ class StudioGame:
         self.episode = TeamEpisode(task, seed, strict=self.is_sound)
         self.scene = scene_of(task)
         self.moves: list[Mapping[str, str]] = []
-        self.events: list[tuple[int, str]] = []  # after which step, counted from 1, and what
-        self.kinds = {kind: _teammates(task, kind, policies) for kind in {*mates.values()} - {ME}}
+        self.events: list[tuple[int, str]] = []  # the step, counted from 1, and the event
+        self.policies = {kind: _teammates(task, kind, policies) for kind in {*mates.values()} - {ME}}
 
     def step(self, move: Mapping[str, str]) -> None:
-        """Let everyone act."""
-        chosen = {kind: choose(self.episode) for kind, choose in self.kinds.items()}
-        actions = {
-            name: move.get(name, ACTIONS[-1]) if kind == ME else chosen[kind][name] for name, kind in self.mates.items()
-        }
-        done = self.episode.step(actions)
+        """Let all agents act."""
+        chosen = {kind: policy(self.episode) for kind, policy in self.policies.items()}
+        chosen[ME] = dict.fromkeys(self.mates, ACTIONS[-1]) | dict(move)
+        done = self.episode.step({name: chosen[kind][name] for name, kind in self.mates.items()})
         self.events += [(self.episode.time, event) for event in done.events]
         self.moves.append(move)
 
     @property
     def outcome(self) -> str | None:
-        """How it has ended, if it has."""
+        """How the game has ended; None if it goes on."""
         if self.episode.done:
             return "completed" if self.episode.completed else "disagreed"
         return "ran out" if self.episode.time >= MOST_STEPS else None
 
     def state(self) -> Data:
-        """Tell the page where everybody is, in which states, who waits for whom, and what has happened."""
+        """Return cells, machine states, who waits for whom, and the events so far."""
         episode = self.episode
         return {
             "time": episode.time,
@@ -72,24 +69,23 @@ class StudioGame:
             "team": episode.team_state_name,
             "waiting": {name: [event, *others] for name, (event, others) in episode.waiting.items()},
             "closed": closed_areas(self.scene, Moment(episode.cells, episode.states)),
-            "events": [list(event) for event in self.events],
+            "events": self.events,
             "outcome": self.outcome,
             "sound": self.is_sound,
         }
 
 
-_last: dict[str, StudioGame] = {}  # the game that was played last, by what was asked for; more are not kept
+_last: dict[str, StudioGame] = {}  # the latest game, by its task, teammates, seed and policies
 
 
 def play(job: Mapping[str, object]) -> Data:
-    """Play a game up to where it is: from where it was, if it only has gone on."""
+    """Play a game with all its moves; only the new ones, if it continues the latest game."""
     task = task_in(job, "play")
     given, moves, seed = job.get("mates"), _moves(job, task), number_in({"seed": 0, **job}, "seed", 0, MOST_SEEDS)
     kinds = (ME, RANDOM, TRAINED, *references())
     mates = {name: str(given.get(name, RANDOM) if isinstance(given, dict) else RANDOM) for name in task.agents}
     for kind in mates.values():
-        if kind not in kinds:
-            raise SettingsError(f"an agent cannot be {kind!r:.40} ({known_names(kind, kinds)})")
+        require_known(kind, kinds, "policy")
     policies = Path(str(job["policies"])) if job.get("policies") else None
     key = json.dumps([job["text"], sorted(mates.items()), seed, str(policies)])
     game = _last.get(key)
@@ -107,9 +103,7 @@ def _moves(job: Mapping[str, object], task: Task) -> Moves:
     if not isinstance(moves, list) or len(moves) > MOST_STEPS:
         raise SettingsError(f"a game has at most {MOST_STEPS:,} steps")
     for move in moves:
-        if not isinstance(move, dict) or any(
-            agent not in task.agents or action not in ACTIONS for agent, action in move.items()
-        ):
+        if not isinstance(move, dict) or {*move} - {*task.agents} or any(each not in ACTIONS for each in move.values()):
             raise SettingsError(f"a move is an action for each agent that is controlled, got {move!r:.60}")
     return moves
 
@@ -125,17 +119,10 @@ def _teammates(task: Task, kind: str, policies: Path | None) -> Teammates:
 
 
 def learners(_: object) -> Data:
-    """Tell which learners there are, with their settings, and who can be a teammate."""
-    return {
-        "learners": [
-            {
-                "name": learner.name,
-                "summary": learner.summary,
-                "plays": learner.policy_input is PolicyInput.MACHINE,
-                "settings": [setting._asdict() for setting in describe_settings(learner.settings)],
-            }
-            for learner in LEARNERS.values()
-        ],
-        "default": DEFAULT_LEARNER,
-        "steps": LEARNERS[DEFAULT_LEARNER].steps,
-    }
+    """List the learners with their settings, and whether their policies can play in a game."""
+    described = [
+        {"name": learner.name, "summary": learner.summary, "plays": learner.policy_input is PolicyInput.MACHINE}
+        | {"settings": [setting._asdict() for setting in describe_settings(learner.settings)]}
+        for learner in LEARNERS.values()
+    ]
+    return {"learners": described, "default": DEFAULT_LEARNER, "steps": LEARNERS[DEFAULT_LEARNER].steps}

@@ -1,4 +1,4 @@
-"""Processes that work for the server: those that do jobs, and are ended when they take too long; and trainings."""
+"""Processes that work for the server: workers, which are stopped when a job takes too long, and trainings."""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ from hocket.errors import SettingsError
 from hocket.studio.pictures import Data
 
 LONGEST_LINE = 64_000_000  # bytes of an answer
-COMMANDS = ("stop", "continue")  # to trainings
 REPORT = "report.html"
-PATIENCE = 10  # times its processor time that a job may take on a busy machine
+PATIENCE = 10  # ratio of wall-clock time to processor time that is allowed, for a busy machine
 
 
 class CutOffError(Exception):
-    """A job that took too long, or whose process has crashed."""
+    """A job that was cancelled or took too long, or whose process has crashed."""
 
 
 async def start(module: str) -> Process:
-    """Start a module of the studio as a process; files in the current folder cannot pass for modules of it."""
+    """Start a module of the studio as a process; modules in the current folder are not imported."""
     command = (sys.executable, "-P", "-m", f"hocket.studio.{module}")
     return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=LONGEST_LINE)
 
 
 async def send(process: Process, value: object) -> None:
-    """Send a process a value."""
+    """Write a value as a line of JSON to a process."""
     assert process.stdin is not None
     process.stdin.write(json.dumps(value).encode() + b"\n")
     await process.stdin.drain()
@@ -45,20 +44,20 @@ async def end(process: Process) -> None:
     with suppress(ProcessLookupError):
         process.kill()
     with suppress(BrokenPipeError, ConnectionResetError):
-        await process.communicate()  # so that its pipes are closed, too
+        await process.communicate()  # closes its pipes, too
 
 
 @dataclass
 class Worker:
-    """A process that does one job after another; it is started when it is needed."""
+    """A process that does one job after another; it is started with the first job."""
 
-    limit: float  # seconds of processor time that a job may take
+    limit: float  # seconds of processor time for a job
     starting: asyncio.Task[Process] | None = None
     is_ready: bool = False
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def ask(self, job: Mapping[str, object]) -> Data:
-        """Have a job done; one that takes too long ends the process, and the next job has a new one."""
+        """Do a job; one that takes too long ends the process, and the next job starts a new one."""
         async with self.turn:
             process, line, is_late = None, b"", False
             try:
@@ -68,19 +67,18 @@ class Worker:
                 is_late = isinstance(error, TimeoutError)
             finally:
                 if not line:
-                    await self.close()  # or its answer would be taken for that to the next job
+                    await self.close()  # else its late answer would be taken for that to the next job
         if is_late or (not line and process is not None and process.returncode == -getattr(signal, "SIGPROF", 0)):
             raise CutOffError(f"was stopped after {self.limit:g} seconds; the task may be too large to be checked here")
         if not line:
             raise CutOffError("has crashed; it may have needed too much memory")
-        answer: Data = json.loads(line)
-        return answer
+        return dict(json.loads(line))
 
     async def _ready(self) -> Process:
-        """Have a process that has loaded all it needs, which on a busy machine takes long and is no job's fault."""
+        """Return the process once it has loaded its modules, which counts as no job's time."""
         if self.starting is None:
             self.starting, self.is_ready = asyncio.create_task(start("worker")), False
-        process = await asyncio.shield(self.starting)  # or one that is just starting would be lost
+        process = await asyncio.shield(self.starting)  # else cancelling would lose a process that is just starting
         if not self.is_ready:
             await _line_of(process)
             self.is_ready = True
@@ -94,7 +92,7 @@ class Worker:
 
 
 async def _line_of(process: Process, job: Mapping[str, object] | None = None) -> bytes:
-    """Read the next line of a process, which may have a job to do before it says it."""
+    """Send a process a job, if there is one, and read the next line of its output."""
     if job is not None:
         await send(process, job)
     assert process.stdout is not None
@@ -103,7 +101,7 @@ async def _line_of(process: Process, job: Mapping[str, object] | None = None) ->
 
 @dataclass
 class TrainingProcess:
-    """A process that trains, and all its messages."""
+    """A process that trains, with all its messages."""
 
     process: Process
     folder: Path
@@ -121,21 +119,20 @@ class TrainingProcess:
         last = json.loads(self.messages[-1]) if self.messages else {}
         async with self.news:
             if last.get("now") != "done" and "refused" not in last:
-                self.messages.append(json.dumps({"now": "ended"}).encode() + b"\n")
+                self.messages.append(b'{"now": "ended"}\n')
             self.is_over = True
             self.news.notify_all()
 
     async def follow(self) -> AsyncIterator[bytes]:
         """Yield all messages so far, then new ones."""
-        at = 0
+        sent = 0
         while True:
             async with self.news:
-                while at == len(self.messages) and not self.is_over:
+                while sent == len(self.messages) and not self.is_over:
                     await self.news.wait()
-            new = self.messages[at:]
-            if not new:
+            if not (new := self.messages[sent:]):
                 return
-            at += len(new)  # before others have their turn, who may add more
+            sent += len(new)  # before other tasks add more
             yield b"".join(new)
 
     @property
@@ -147,14 +144,14 @@ class TrainingProcess:
 
 @dataclass
 class Trainings:
-    """All trainings of a studio; only the last one still runs, or could go on."""
+    """All trainings of a studio; at most the last one is running or stopped, the others have ended."""
 
     all: dict[str, TrainingProcess] = field(default_factory=dict)
-    folder: tempfile.TemporaryDirectory[str] | None = None  # of all runs; made when it is needed
+    folder: tempfile.TemporaryDirectory[str] | None = None  # of all runs; made for the first
     listening: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def start(self, job: Mapping[str, object]) -> str:
-        """Start a training in place of the last one, and give it a name that nobody can guess."""
+        """Start a training in place of the last one, and return its name, which cannot be guessed."""
         await self.close()
         name = secrets.token_urlsafe(18)
         self.folder = self.folder or tempfile.TemporaryDirectory(prefix="hocket-studio-")
@@ -176,7 +173,7 @@ class Trainings:
     async def steer(self, name: object, command: object) -> None:
         """Stop or continue a training."""
         training = self.find(name)
-        if command not in COMMANDS or training.is_over:
+        if command not in ("stop", "continue") or training.is_over:
             raise SettingsError(f"a running training takes the commands stop and continue, got {command!r:.40}")
         await send(training.process, command)
 
@@ -188,7 +185,7 @@ class Trainings:
         return path if path.is_file() else None
 
     async def close(self) -> None:
-        """End running trainings; their runs are kept."""
+        """End running trainings, and keep their runs."""
         for training in self.all.values():
             with suppress(ProcessLookupError):
                 training.process.kill()

@@ -1,4 +1,4 @@
-"""Runs of teams as processes, in the folder of the studio: how they are now, as far as their logs tell."""
+"""Teams that run as processes: the state of a run in the folder of the studio, as recorded in its logs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from hocket.draw.map_svg import map_svg, number_of
@@ -19,17 +21,16 @@ from hocket.runtime.recording import TeamRecording, read_recording
 from hocket.studio.pictures import Data
 from hocket.studio.understanding import COLOR_NUMBERS, closed_areas
 
-RUN_FILE = "run.json"
-DEEPEST = 3  # folders below that of the studio in which a run is looked for
-MOST_LOOKED_AT = 5_000  # files and folders, to find runs
-MOST_RUNS = 50  # that can be chosen from
-LARGEST = 10 * MEGABYTE  # of a log that is followed
-MOST_EVENTS = 60  # the last ones, that are shown
+DEEPEST = 3  # levels of folders in which runs are searched
+MOST_LOOKED_AT = 5_000  # files and folders in a search for runs
+MOST_RUNS = 50  # that are listed
+LARGEST = 10 * MEGABYTE  # bytes of a log that is followed
+MOST_EVENTS = 60  # latest events that are shown
 NONSENSE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def watch_runs(request: Mapping[str, object]) -> Data:
-    """Tell which runs there are, and how one of them is: that which was asked for, or else the latest."""
+    """List the runs, and describe the one that the page has chosen, or else the latest."""
     root = Path(str(request["root"]))
     names = list_runs(root)
     name = request.get("run") or next(iter(names), None)
@@ -38,9 +39,9 @@ def watch_runs(request: Mapping[str, object]) -> Data:
     try:
         if name not in names:
             raise FormatError(f"a run must be one of those in the folder of the studio or below, got {name!r:.80}")
-        run = _told(read_recording(root / str(name), LARGEST), request.get("known"))
+        run = _describe(read_recording(root / str(name), LARGEST), request.get("known"))
     except (HocketError, *NONSENSE) as error:
-        if not isinstance(error, HocketError):  # checksums tell that a log is whole, not what is in it
+        if not isinstance(error, HocketError):  # a checksum proves a log complete, not its content valid
             rule = "has entries in its logs that make no sense; `hocket verify` says more"
             error = FormatError(rule, path=root / str(name))
         return {"runs": names, "name": name, "refused": printable(str(error).replace(f"{root}{os.sep}", ""), 1_000)}
@@ -50,26 +51,21 @@ def watch_runs(request: Mapping[str, object]) -> Data:
 def list_runs(root: Path) -> list[str]:
     """List the folders of runs in a folder and below, the latest first; links are not followed."""
     runs: dict[str, float] = {}
-    folders, left = deque([(root, 0)]), MOST_LOOKED_AT
-    while folders and left > 0:
+    folders, remaining = deque([(root, 0)]), MOST_LOOKED_AT
+    while folders and remaining > 0:
         folder, depth = folders.popleft()
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    left -= 1
-                    if left <= 0:
-                        break
-                    if entry.name == RUN_FILE and folder != root and entry.is_file(follow_symlinks=False):
-                        runs[folder.relative_to(root).as_posix()] = entry.stat(follow_symlinks=False).st_mtime
-                    elif depth < DEEPEST and entry.name[0] != "." and entry.is_dir(follow_symlinks=False):
-                        folders.append((folder / entry.name, depth + 1))
-        except OSError:  # a folder that nobody may look into, or that is gone
-            continue
+        with suppress(OSError), os.scandir(folder) as entries:  # the folder may not be read, or is gone
+            for entry in islice(entries, remaining):
+                remaining -= 1
+                if entry.name == "run.json" and folder != root and entry.is_file(follow_symlinks=False):
+                    runs[folder.relative_to(root).as_posix()] = entry.stat(follow_symlinks=False).st_mtime
+                elif depth < DEEPEST and entry.name[0] != "." and entry.is_dir(follow_symlinks=False):
+                    folders.append((folder / entry.name, depth + 1))
     return sorted(runs, key=lambda name: (-runs[name], name))[:MOST_RUNS]
 
 
-def _told(recording: TeamRecording, known: object) -> Data:
-    """Tell how a run is; its map, agents and colours of events, only to a page that does not know them yet."""
+def _describe(recording: TeamRecording, known: object) -> Data:
+    """Describe the state of a run; add its map, agents and colours of events if the page does not have them yet."""
     task, frames = recording.settings.task, recording.frames
     scene = scene_of(task)
     cells = {name: walk.cell for name, walk in recording.settings.walks().items()}
@@ -80,10 +76,10 @@ def _told(recording: TeamRecording, known: object) -> Data:
             if type(frame.cell) is not int or not 0 <= frame.cell < task.grid.cells:
                 raise ValueError(frame.cell)
             cells[frame.name] = frame.cell
-    agents = [_agent(recording, name) | {"steps": steps[name], "kills": kills[name]} for name in task.agents]
+    agents = [_describe_agent(recording, name) | {"steps": steps[name], "kills": kills[name]} for name in task.agents]
     moment = Moment(cells, {str(agent["name"]): str(agent["state"]) for agent in agents})
     decided = [frame for frame in frames if frame.kind == "decide" and frame.event is not None]
-    lasted = max((frame.time for frame in frames), default=0.0)
+    duration = max((frame.time for frame in frames), default=0.0)
     key = f"{recording.settings.run} {task.digest}"
     world: Data | None = None
     if known != key:
@@ -96,8 +92,8 @@ def _told(recording: TeamRecording, known: object) -> Data:
         }
     return {
         "key": key,
-        "seconds": _tenths(lasted),
-        "quiet": _tenths(max(0.0, time.time() - recording.begun - lasted)) if frames else 0.0,
+        "seconds": _tenths(duration),
+        "quiet": _tenths(max(0.0, time.time() - recording.begun - duration)) if frames else 0.0,
         "complete": all(agent["final"] for agent in agents),
         "alive": any(agent["alive"] for agent in agents),
         "cells": [cells[name] for name in task.agents],
@@ -110,20 +106,20 @@ def _told(recording: TeamRecording, known: object) -> Data:
 
 
 def _tenths(seconds: float) -> float:
-    return round(seconds * 10) / 10  # no number is an error
+    return round(seconds * 10) / 10  # raises an error if it is not a number
 
 
-def _agent(recording: TeamRecording, name: str) -> Data:
-    """Tell how an agent is, by its log."""
+def _describe_agent(recording: TeamRecording, name: str) -> Data:
+    """Describe the state of an agent by its log."""
     plan, log = recording.settings.plan, recording.logs.get(name)
     number, entries = plan.agents.index(name), () if log is None else log.entries
     participant = Participant.recover(plan, number, (entry for entry in entries if entry[0] != "stop"))
     alive = bool(entries) and entries[-1][0] != "stop"
-    now = "runs" if alive else "stopped" if entries else "not started"
+    now = "running" if alive else "stopped" if entries else "not started"
     return {
         "name": name,
         "state": tuple(plan.machines[number].states)[participant.state],
-        "now": "finished" if participant.is_final else "holds still" if alive and participant.holding else now,
+        "now": "finished" if participant.is_final else "waiting" if alive and participant.holding else now,
         "final": participant.is_final,
         "alive": alive,
         "events": sum(entry[0] in ("decide", "hear") for entry in entries),

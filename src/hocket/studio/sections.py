@@ -1,6 +1,6 @@
-"""A TOML text as people write it: the line in which a key stands, for errors that name the key; and its sections.
+"""The lines of a TOML text: the line of each key, for errors that name the key; and its sections, one for each table.
 
-There is a section for each table: while a text is edited, all but one stay as they are, and are read once.
+While a text is edited, most sections stay the same; they are parsed only once.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ KEY = re.compile(r"""[ \t]*(?:([A-Za-z0-9_-]+)|"((?:[^"\\\n]|\\.)*)"|'([^'\n]*)'
 HEADING = re.compile(r"[ \t]*\[\[?([^\n]*?)\]\]?[ \t]*(?:#.*)?$")
 LONG_TEXT = re.compile(r'"""|\'\'\'')
 NOT_TOML = re.compile(r"\(at line (\d+), column \d+\)")
-END_OF_DOCUMENT = "(at end of document)"
 ROW = re.compile(r"\(row (\d+), column \d+\)|line (\d+) has")  # of a map
-MOST_KEPT = 16  # sections
-SMALL = 10_000  # characters of a text that is read as a whole
+MOST_KEPT = 16  # parsed sections in the cache
+SMALL = 10_000  # characters of a text that is always parsed as a whole
 
 Path = tuple[str, ...]
 
 
 def line_of(error: HocketError, text: str) -> int | None:
-    """Find the line, counted from 1, that an error is about; None where it names none."""
+    """Find the line, counted from 1, that an error is about; None if it names no key."""
     message = str(error)
     if match := NOT_TOML.search(message):
         return int(match[1])
-    if END_OF_DOCUMENT in message:
+    if "(at end of document)" in message:
         return text.count("\n") + 1
     key, keys = message.partition(": ")[0], keys_of(text)
     parts = [name for name in keys if key == name or key.startswith((f"{name}.", f"{name}["))]
@@ -44,7 +43,7 @@ def line_of(error: HocketError, text: str) -> int | None:
 
 
 def keys_of(text: str) -> dict[str, int]:
-    """List the keys of a TOML text that stand at the beginning of a line, in full, and their lines.
+    """List the full names of the keys at the beginnings of lines, with their lines.
 
     >>> keys_of('slip = 0.1\\n[agents]\\nA1 = { start = "1" }')
     {'slip': 1, 'agents': 2, 'agents.A1': 3}
@@ -60,8 +59,8 @@ def keys_of(text: str) -> dict[str, int]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, Path | None, bool]]:
-    """List the lines of a text, with the table that a heading begins, and whether they are inside of a long text."""
-    quotes = ""  # that a text of several lines ends with
+    """List the lines of a text, with the table that a heading begins, and whether they are in a multi-line string."""
+    quotes = ""  # that end the current multi-line string
     for line in StringIO(text, newline="\n"):
         is_inside = bool(quotes)
         heading = HEADING.match(line.rstrip("\r\n")) if "[" in line and not is_inside else None
@@ -83,13 +82,13 @@ def path_of(line: str) -> Path:
 
 
 class TextSection(NamedTuple):
-    """The lines of a table; those before all headings have no name."""
+    """The lines of a table, or those before the first heading, which have no name."""
 
     name: str | None
     text: str
 
     def parse(self) -> Document:
-        """Read it, once as long as it stays the same."""
+        """Parse the section; an unchanged one only once."""
         document = _parse(self.text)
         if self.name is not None and {*document} != {self.name}:
             raise FormatError("is not a section")
@@ -100,7 +99,7 @@ _parse = lru_cache(MOST_KEPT)(toml.parse)
 
 
 def split(text: str) -> list[TextSection]:
-    """Split a text into sections, or into one where it cannot be told which lines belong together."""
+    """Split a text into sections; into a single one if the headings do not tell which lines belong together."""
     sections = list(_split(text))
     names = [section.name for section in sections]
     with suppress(FormatError):
@@ -122,7 +121,7 @@ def _split(text: str) -> Iterator[TextSection]:
 
 
 def parse(text: str) -> Document:
-    """Read a TOML document, of a long one only what has changed; an error names its line."""
+    """Parse a TOML document, of a long one only the sections that have changed; an error names its line."""
     sections = [] if len(text) < SMALL else split(text)
     if len(sections) < 2:
         return toml.parse(text)

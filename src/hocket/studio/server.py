@@ -1,4 +1,4 @@
-"""The server of the studio: files, checks, edits, games and training, for its own pages."""
+"""The web server of the studio: files, checks, edits, games and trainings, for its own pages only."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from hocket.studio.processes import CutOffError, Trainings, Worker
 from hocket.studio.worker import CHECKS, GAMES, JOBS, RUNS, SEARCHES, start_text
 
 LIMIT = MEGABYTE  # of a file that is edited in the page
-LISTED = (".toml", ".json", ".hoa", ".dot", ".gv")  # suffixes of files that are offered; others can be named
-MOST_LISTED, MOST_DEEP = 200, 3  # files, and folders below the first one
-SUFFIX = ".toml"  # of what is written; all that machines and tasks are read from can be a start
+LISTED = (".toml", ".json", ".hoa", ".dot", ".gv")  # suffixes of files that the page lists; others can be typed
+MOST_LISTED, MOST_DEEP = 200, 3  # files, and levels of folders
+SUFFIX = ".toml"  # of files that are written; every format of tasks and machines can be read
 MOST_SENT = 3 * LIMIT  # bytes of a request
-KINDS = {".js": "text/javascript", ".css": "text/css"}
+MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
 LIMITS = {CHECKS: 10.0, SEARCHES: 20.0, GAMES: 60.0, RUNS: 10.0}  # seconds; the first game may have to compile
 PAGE_JOBS = {name: job.worker for name, job in JOBS.items() if job.worker is not None}
 
@@ -44,25 +44,18 @@ Body = dict[str, object]
 Answer = Callable[[Body], Awaitable[Data]]
 
 
-# The folder that the page may read and write: one that was named at the start, and nothing outside.
-
-
-class ConflictError(Exception):
-    """A file that is not as it was when the page read it."""
-
-
 @dataclass(frozen=True)
 class Folder:
-    """A folder, all links resolved."""
+    """The folder that the page may read and write, with all links resolved; nothing outside of it."""
 
     root: Path
     _writing: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def path(self, name: str, suffixes: Collection[str] = (SUFFIX,)) -> Path:
-        """Find a file in the folder or below; one elsewhere, also by a link, is refused."""
+        """Return the path of a file in the folder or below; refuse one outside, also if a link leads there."""
         try:
             path = (self.root / name).resolve()
-        except (OSError, ValueError, RuntimeError):  # no name that a file can have, or links that go round
+        except (OSError, ValueError, RuntimeError):  # not a valid file name, or links in a circle
             path = self.root
         if self.root not in path.parents or path.suffix.lower() not in suffixes:
             *others, last = suffixes
@@ -71,31 +64,30 @@ class Folder:
         return path
 
     def files(self) -> list[str]:
-        """List what can be opened, in the folder and below, by name; hidden folders and deep ones are left out."""
+        """List the files that can be opened, by name, without hidden folders and those at deeper levels."""
         files: list[str] = []
         for folder, inner, names in os.walk(self.root):
-            depth = len(Path(folder).relative_to(self.root).parts)
-            inner[:] = sorted(name for name in inner if not name.startswith(".")) if depth < MOST_DEEP else []
-            here = (Path(folder, name) for name in sorted(names) if Path(name).suffix.lower() in LISTED)
-            files += [path.relative_to(self.root).as_posix() for path in here]
+            here = Path(folder).relative_to(self.root)
+            inner[:] = sorted(name for name in inner if name[0] != ".") if len(here.parts) < MOST_DEEP else []
+            files += [(here / name).as_posix() for name in sorted(names) if Path(name).suffix.lower() in LISTED]
             if len(files) >= MOST_LISTED:
                 break
         return files[:MOST_LISTED]
 
-    def has(self, name: str, so: Callable[[Path], bool] = Path.exists) -> bool:
-        """Say whether there is a file, or whatever else, of a name."""
+    def has(self, name: str, test: Callable[[Path], bool] = Path.exists) -> bool:
+        """Say whether something has this name and passes the test."""
         try:
-            return so(self.path(name, FORMATS))
-        except OSError as error:  # a name that is too long, or a folder that nobody may look into
+            return test(self.path(name, FORMATS))
+        except OSError as error:  # the name is too long, or its folder may not be read
             raise FormatError(f"cannot be read: {error.strerror}", path=name) from None
 
     def read(self, name: str) -> tuple[str, str]:
-        """Read a file as plain as a page has it; its mark tells later whether it is still the same."""
+        """Read a file in the plain form that the page edits, and its fingerprint, which shows later changes."""
         text = self._read(name)
         return plain(text), mark_of(text)
 
     def mark(self, name: str) -> str | None:
-        """Tell what a file has now; None where there is none."""
+        """Return the fingerprint of a file; None if there is no file."""
         self.path(name)
         return mark_of(self._read(name)) if self.has(name, Path.is_file) else None
 
@@ -106,14 +98,14 @@ class Folder:
         except FormatError as error:
             raise FormatError(str(error).removeprefix(f"{path}: "), path=name) from None
 
-    def save(self, name: str, text: str, expected: str | None) -> str:
-        """Write a file whole, if it is as the page has last seen it; lines that nobody touched stay byte for byte."""
+    def save(self, name: str, text: str, expected: str | None) -> str | None:
+        """Write a file, lines that were not edited byte for byte; return its fingerprint, or None if it has changed."""
         path = self.path(name)
         with self._writing:
             if self.mark(name) != expected:
-                raise ConflictError
+                return None
             if not path.parent.is_dir():
-                raise FormatError("must lie in a folder that there is", path=name)
+                raise FormatError("must lie in an existing folder", path=name)
             remove_unfinished(path.parent, older_than=LONG_AGO)
             if expected is not None:
                 text = in_form_of(text, self._read(name))
@@ -126,12 +118,9 @@ def mark_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# The server.
-
-
 @dataclass
 class Studio:
-    """What the server has: a folder, the file that it was started with, and processes that work for it."""
+    """A running studio: its folder, the file that it was started with, and its processes."""
 
     folder: Folder
     name: str | None  # of the file
@@ -142,17 +131,17 @@ class Studio:
 
     @classmethod
     def of(cls, file: Path | None, port: int) -> Studio:
-        """Take the folder of a file, or else the current one."""
+        """Make a studio in the folder of a file, or else in the current one."""
         if file is None:
             return cls(Folder(Path.cwd().resolve()), None, port)
         path = file.resolve()
         folder = Folder(path.parent)
-        folder.path(path.name, FORMATS if exists(path) else (SUFFIX,))  # is a file that it can have
+        folder.path(path.name, FORMATS if exists(path) else (SUFFIX,))  # refuses other suffixes
         return cls(folder, path.name, port)
 
     @cached_property
     def session(self) -> Session:
-        """What it shares with its pages."""
+        """The secret that it shares with its pages."""
         return Session(self.port, self.folder.root)
 
     @property
@@ -161,9 +150,9 @@ class Studio:
 
     def app(self) -> ASGIApp:
         """Make the application."""
-        plain = (self.prove, self.hello, self.files, self.open, self.mark, self.save, self.start)
-        others = (*plain, self.play, self.train, self.steer)
-        answers = {job: partial(self.do, job) for job in PAGE_JOBS} | {answer.__name__: answer for answer in others}
+        answers: dict[str, Answer] = {job: partial(self.do, job) for job in PAGE_JOBS}
+        files = (self.hello, self.files, self.open, self.mark, self.save, self.start)
+        answers |= {answer.__name__: answer for answer in (self.prove, *files, self.play, self.train, self.steer)}
         posts = {name: _endpoint(answer, name in PAGE_JOBS) for name, answer in answers.items()}
         posts["follow"] = self.follow
         routes = [Route("/", self.page), Route("/{asset}", _asset), Route("/report/{training}/{number}", self.report)]
@@ -172,7 +161,7 @@ class Studio:
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Have workers while the server runs; clear away what a save that was killed has left."""
+        """Run the workers as long as the server; remove unfinished files of killed saves."""
         remove_unfinished(self.folder.root, older_than=LONG_AGO)
         self.workers = {name: Worker(limit) for name, limit in LIMITS.items()}
         warm = [asyncio.ensure_future(self.workers[name].ask({"do": "warm"})) for name in (CHECKS, SEARCHES)]
@@ -186,10 +175,8 @@ class Studio:
                 await worker.close()
             await self.trainings.forget()
 
-    # What the page asks for.
-
     async def page(self, request: Request) -> Response:
-        """Serve the page; to those who have the token, with the secret."""
+        """Serve the page; with the secret, if the request has the token."""
         given = same(request.query_params.get("token", ""), self.token)
         text = _assets()["index.html"].read_text(encoding="utf-8")
         return HTMLResponse(text.replace("{{key}}", self.session.secret if given else ""))
@@ -199,7 +186,7 @@ class Studio:
         return dict(self.session.prove(_text(body, "nonce")[:LONGEST_NONCE]))
 
     async def hello(self, body: Body) -> Data:
-        """Say which file to begin with."""
+        """Tell the page which file to open first."""
         return {"name": self.name, "folder": str(self.folder.root)}
 
     async def files(self, body: Body) -> Data:
@@ -207,33 +194,30 @@ class Studio:
         return {"files": await run_in_threadpool(self.folder.files)}
 
     async def open(self, body: Body) -> Data:
-        """Read a file; one that is not there yet begins as a new task, and one of another format is a start."""
+        """Read a file: its text is null if it does not exist, and converted if it has another format."""
         name = _text(body, "name")
-        suffix = Path(name).suffix.lower()
         if not await run_in_threadpool(self.folder.has, name):
-            self.folder.path(name)  # which can be written
+            self.folder.path(name)  # refuses one that cannot be written
             return {"name": name, "text": None, "mark": None}
         text, mark = await run_in_threadpool(self.folder.read, name)
-        if suffix == SUFFIX:
+        if (suffix := Path(name).suffix.lower()) == SUFFIX:
             return {"name": name, "text": text, "mark": mark}
         answer = await self.workers[CHECKS].ask({"do": "import", "text": text, "suffix": suffix})
         return {"name": None, "mark": None, **answer}
 
     async def mark(self, body: Body) -> Data:
-        """Tell whether a file is still the same."""
+        """Return the fingerprint of a file, so that the page sees changes by other programs."""
         return {"mark": await run_in_threadpool(self.folder.mark, _text(body, "name"))}
 
     async def save(self, body: Body) -> Data:
-        """Write a file, unless somebody else has changed it: then the page is told what it has now."""
+        """Write a file; if another program has changed it, send its new text instead."""
         name, text, expected = _text(body, "name"), _text(body, "text"), body.get("expected")
-        try:
-            known = expected if isinstance(expected, str) else None
-            return {"mark": await run_in_threadpool(self.folder.save, name, text, known)}
-        except ConflictError:
-            return {"conflict": await self.open({"name": name})}
+        known = expected if isinstance(expected, str) else None
+        mark = await run_in_threadpool(self.folder.save, name, text, known)
+        return {"conflict": await self.open({"name": name})} if mark is None else {"mark": mark}
 
     async def start(self, body: Body) -> Data:
-        """Give the text of a start."""
+        """Return the text of a new task, an example or a built-in task."""
         return {"text": start_text(_text(body, "name"))}
 
     async def do(self, job: str, body: Body) -> Data:
@@ -241,17 +225,15 @@ class Studio:
         return await self.workers[PAGE_JOBS[job]].ask({**self.checked(body), "do": job})
 
     def checked(self, body: Body) -> Body:
-        """Check the text of a job, and say in which folder it belongs, and in which the studio is."""
+        """Check the text of a job, and add the folder of its file and that of the studio."""
         text = body.get("text", "")
         if not isinstance(text, str) or len(text.encode()) > LIMIT:
             raise FormatError(f"a text must have at most {LIMIT:,} bytes to be edited here")
         folder = self.folder.path(_text(body, "name")).parent if body.get("name") else ""
         return {**body, "text": text, "folder": str(folder), "root": str(self.folder.root)}
 
-    # Games and training.
-
     async def play(self, body: Body) -> Data:
-        """Play a game; teammates that have learnt are those of a training."""
+        """Play a game; trained teammates have the latest policies of a training."""
         policies = self.trainings.find(body["training"]).policies if body.get("training") else None
         return await self.do("play", {**body, "policies": str(policies or "")})
 
@@ -273,13 +255,13 @@ class Studio:
         return StreamingResponse(training.follow(), media_type="application/x-ndjson")
 
     async def report(self, request: Request) -> Response:
-        """Serve the report that a training has written; its address cannot be guessed."""
+        """Serve a report that a training has written; its address cannot be guessed."""
         path = self.trainings.report(request.path_params["training"], request.path_params["number"])
         return Response(status_code=404) if path is None else FileResponse(path, media_type="text/html")
 
 
 def _endpoint(answer: Answer, gives_up: bool) -> Callable[[Request], Awaitable[Response]]:
-    """Answer requests; `gives_up` stops the work when the page no longer waits."""
+    """Make a handler of requests; `gives_up` stops the work when the page hangs up."""
 
     async def respond(request: Request) -> Response:
         try:
@@ -294,7 +276,7 @@ def _endpoint(answer: Answer, gives_up: bool) -> Callable[[Request], Awaitable[R
 
 
 async def _while_wanted(working: Awaitable[Data], request: Request) -> Data:
-    """Work as long as the page waits; it hangs up when it is closed or has a newer request."""
+    """Work until the page hangs up, because it was closed or has a newer request."""
 
     async def hang_up() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -321,10 +303,10 @@ async def _body(request: Request) -> Body:
             if len(sent) > MOST_SENT:
                 raise FormatError(f"a request must have at most {MOST_SENT:,} bytes")
     except ClientDisconnect:
-        raise FormatError("the request is incomplete") from None  # which nobody hears
+        raise FormatError("the request is incomplete") from None
     try:
         data = json.loads(sent or b"{}")
-        json.dumps(data, ensure_ascii=False).encode()  # fails where a text has half a character
+        json.dumps(data, ensure_ascii=False).encode()  # fails if a text has half of a surrogate pair
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
@@ -340,9 +322,9 @@ def _text(body: Body, key: str) -> str:
 
 
 async def _asset(request: Request) -> Response:
-    """Serve a file of the page's own."""
+    """Serve a script or style sheet of the page."""
     name = request.path_params["asset"]
-    kind = KINDS.get(Path(name).suffix)
+    kind = MEDIA_TYPES.get(Path(name).suffix)
     if kind is None or name not in _assets():
         return Response(status_code=404)
     return Response(_assets()[name].read_text(encoding="utf-8"), media_type=kind)
@@ -350,6 +332,6 @@ async def _asset(request: Request) -> Response:
 
 @cache
 def _assets() -> dict[str, Traversable]:
-    """List the files of the page, and those that it shares with reports."""
+    """Find the files of the page, and those that it shares with reports."""
     folders = (resources.files("hocket.studio.page"), resources.files("hocket.draw") / "web")
     return {entry.name: entry for folder in folders for entry in folder.iterdir()}

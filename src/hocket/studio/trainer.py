@@ -1,6 +1,6 @@
-"""A process that trains for the server: reads a job, then commands, one per line; writes a line for each message.
+"""The process of a training: reads a job, then commands, one per line, and writes its messages, one per line.
 
-Training can be stopped and continued. Whenever it stops, the policies and a report are written.
+Training can be stopped and continued. Whenever it stops, it writes the policies and a report.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from hocket.learn.training import check_tests, gather_runs, make_settings, prepa
 from hocket.learn.warmup import compile_kernels
 from hocket.report.page import report_html
 from hocket.report.summary import summarize
+from hocket.studio.processes import REPORT
 from hocket.studio.understanding import number_in, task_in
 from hocket.studio.worker import private_output, send
 from hocket.study.running import save_runs
 from hocket.task.tables import compile_task
 
 MOST_SEEDS, MOST_STEPS = 16, 10_000_000
-REPORT = "report.html"
 
 
 def main() -> None:
-    """Train as the first line asks; the other lines are commands."""
+    """Train as the first line of the input asks; the other lines are commands."""
     with private_output() as output:
         try:
             TrainingLoop(json.loads(sys.stdin.buffer.readline()), output).run()
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 class TrainingLoop:
-    """Seeds of one learner on one task, side by side; what is asked of it while it trains is heard between pieces."""
+    """Trains seeds of one learner on one task together, in pieces; commands are obeyed between two pieces."""
 
     def __init__(self, job: Mapping[str, object], output: BinaryIO) -> None:
         self.output = output
@@ -55,12 +55,12 @@ class TrainingLoop:
         self.tables = compile_task(task)
         self.learner.check(self.tables, settings)
         self.batch = Batch(task, self.learner.name, settings, seeds, steps)
-        self.out, self.written = Path(str(job["out"])), 0
-        self.done, self.seconds = 0, 0.0  # of each seed
+        self.out, self.written = Path(str(job["out"])), 0  # `written` counts reports
+        self.done, self.seconds = 0, 0.0  # steps and time of each seed
         self.commands: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def run(self) -> None:
-        """Train until all steps are done; between pieces, obey a command to stop."""
+        """Train until all steps are done, or a command ends it."""
         task, _, settings, seeds, steps, *_ = self.batch
 
         def listen() -> None:
@@ -73,11 +73,11 @@ class TrainingLoop:
         compile_kernels(self.learner.name, len(seeds), task, settings)
         self.block = self.learner.block(self.tables, settings, seeds, 1)
         player = self.learner.player(self.tables, settings.temperature, settings.max_episode_steps)
-        kept = (len(player.finish), len(player.event_time), len(player.returns))
-        self.tests = TestLog(settings, steps, len(seeds), *kept)
+        sizes = (len(player.finish), len(player.event_time), len(player.returns))
+        self.tests = TestLog(settings, steps, len(seeds), *sizes)
         send(self.output, {"now": "training"})
-        play = partial(player.play_seeds, self.block, seeds)
-        train_in_pieces(self._train, lambda: self.tests.add(play), self._tell, settings, steps, Pace(), self._has_ended)
+        test = partial(self.tests.add, partial(player.play_seeds, self.block, seeds))
+        train_in_pieces(self._train, test, self._report_tests, settings, steps, Pace(), self._has_ended)
         if self.done == steps:
             self._write("done")
 
@@ -86,21 +86,18 @@ class TrainingLoop:
         train_piece(self.learner, self.block, self.batch.steps, done, piece)
         self.seconds += (time.perf_counter() - begin) / len(self.batch.seeds)
 
-    def _tell(self, piece: int, is_tested: bool) -> None:
-        """Tell how the latest test episodes went, if there was a test."""
+    def _report_tests(self, piece: int, is_tested: bool) -> None:
+        """Count a piece, and send the results of its test episodes, if there was a test."""
         self.done += piece
         if is_tested:
-            most = self.batch.settings.max_episode_steps
-            latest = [
-                [kind, most if steps < 0 else steps, steps >= 0]
-                for run in self.tests.results.steps[:, self.tests.done - 1].tolist()
-                for kind, episodes in zip(KINDS, run, strict=True)
-                for steps in episodes
-            ]
+            most, latest = self.batch.settings.max_episode_steps, list[tuple[str, int, bool]]()
+            for run in self.tests.results.steps[:, self.tests.done - 1].tolist():
+                for kind, episodes in zip(KINDS, run, strict=True):
+                    latest += [(kind, most if steps < 0 else steps, steps >= 0) for steps in episodes]
             send(self.output, {"step": self.done, "tests": latest})
 
     def _has_ended(self) -> bool:
-        """Say whether training ends here; where it was only stopped, wait until it is to go on."""
+        """Say whether training ends here; after a command to stop, wait for the next one."""
         if not self.done or self.commands.empty() or self.commands.get() != "stop":
             return False
         self._write("stopped")
@@ -111,7 +108,7 @@ class TrainingLoop:
         return False
 
     def _write(self, now: str) -> None:
-        """Write the runs as they are now, and a report."""
+        """Write the runs so far and a report."""
         send(self.output, {"now": "reviewing", "step": self.done})
         self.written += 1
         folder, task = self.out / str(self.written), self.batch.task

@@ -1,4 +1,4 @@
-"""What a text means, as the page is told: its world, whether its task is decomposable, repairs, what explains a log."""
+"""What a text means, as data for the page: agents, events and map, the verdict, repairs, and explanations of logs."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ from hocket.task.task import Task
 from hocket.task.teamwork.check import Stall, TeamCheck
 from hocket.task.verdict import Part, Verdict, check_machine, check_task, with_delays
 
-COLOR_NUMBERS = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as the page's style has them
+COLOR_NUMBERS = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as in the style sheet
 MOST_REPAIRS, MOST_SEARCHES = 6, 24
 MOST_SHOWN = 300  # last steps of an episode that stalls
 LARGEST_LOG = 2 * MEGABYTE
-SECONDS = 8.0  # to explain a log; the page waits
+SECONDS = 8.0  # in which a log is explained, while the page waits
 Pairs = frozenset[tuple[str, str]]  # (agent, event)
 NESTED = "is nested too deeply to be a task"
 
 
 def understand(text: str, folder: Path | None = None, *, wait: bool = False) -> Data:
-    """Tell what a text means, and whether it is decomposable; where it means nothing, what is wrong, in which line."""
+    """Describe the task or machine of a text and whether it is decomposable; or the error in the text and its line."""
     try:
         document = parse(text)
-        told = _world(_subject(document, folder), wait)
+        world = _describe(_subject(document, folder), wait)
     except RecursionError:
         return {"error": {"message": NESTED, "line": None}}
     except HocketError as error:
         return {"error": {"message": printable(str(error), 1_000), "line": line_of(error, text)}}
-    return told | {"written": how_written(document), "error": None}
+    return world | {"written": how_written(document), "error": None}
 
 
 def subject_of(text: str, folder: Path | None = None) -> Task | Design:
-    """Read a task, or a machine without a world."""
+    """Read a task, or a machine without a map."""
     return _subject(parse(text), folder)
 
 
@@ -63,7 +63,7 @@ def subject_in(request: Mapping[str, object]) -> Task | Design:
 
 
 def task_in(request: Mapping[str, object], purpose: str) -> Task:
-    """Read the task that a request is about; for such a purpose, a machine alone is not enough."""
+    """Read the task of a request; refuse a machine alone."""
     subject = subject_in(request)
     if isinstance(subject, Task):
         return subject
@@ -79,7 +79,7 @@ def number_in(request: Mapping[str, object], key: str, least: int, most: int) ->
 
 
 def folder_of(request: Mapping[str, object]) -> Path | None:
-    """Find the folder in which the text of a request belongs."""
+    """Return the folder of the file that a request is about."""
     return Path(str(request["folder"])) if request.get("folder") else None
 
 
@@ -88,66 +88,52 @@ def _subject(document: Document, folder: Path | None) -> Task | Design:
 
 
 def how_written(document: Document) -> Data:
-    """Tell how the machine and the agents are written, which decides what can be changed by hand."""
+    """Tell the form in which machine and agents are written, which decides what can be edited in the drawings."""
     table = document["machine"] if isinstance(document.get("machine"), dict) else document
     assert isinstance(table, dict)
-    kinds = (*LANGUAGES, "parts", "file", "calls", *PARTS)
-    kind = next((kind for kind in kinds if kind in table), "transitions")
-    said = table[kind] if kind in LANGUAGES else ""
-    sentence = "; ".join(said) if isinstance(said, list) else str(said)
+    kind = next((kind for kind in (*LANGUAGES, "parts", "file", "calls", *PARTS) if kind in table), "transitions")
+    value = table[kind] if kind in LANGUAGES else ""
+    sentence = "; ".join(value) if isinstance(value, list) else str(value)
     return {"machine": kind, "sentence": sentence, "team": "team" in document}
 
 
-def _world(subject: Task | Design, wait: bool) -> Data:
-    """Tell of a task, or of a machine without a world."""
+def _describe(subject: Task | Design, wait: bool) -> Data:
+    """Describe a task, or a machine without a map."""
     if isinstance(subject, Task):
         scene, decomposition, knows = scene_of(subject), subject.decomposition, subject.knows
         events: dict[str, Any] = {event: write_conditions(conditions) for event, conditions in subject.events.items()}
-        styles = choose_styles((*scene.styles, *events))  # those of drawings and reports come first
-        numbers, colors, control, needs = scene.numbers, scene.colors, subject.controllers, subject.needs
+        styles = choose_styles((*scene.styles, *events))  # first those that drawings and reports have
+        numbers, colors, needs = scene.numbers, scene.colors, subject.needs
         about: Data = {"name": subject.name, "description": subject.description, "map": _map(subject, scene)}
-        more: dict[str, Data] = {
-            name: {"start": agent.starts[0], "gates": {place: str(gate) for place, gate in subject.gates[name].items()}}
-            for name, agent in subject.agents.items()
-        }
+        starts = {name: {"start": agent.starts[0]} for name, agent in subject.agents.items()}
     else:
         decomposition = _decomposed(subject)
-        knows, events = decomposition.knows, dict.fromkeys(subject.machine.events)
-        styles, colors, control = choose_styles(events), agent_colors(knows), decomposition.control
-        numbers, needs = {name: number for number, name in enumerate(knows, start=1)}, control
-        about, more = {"name": "machine", "description": "", "map": None}, {name: {"gates": {}} for name in knows}
-    return about | {
-        "agents": [
-            {"name": name, "number": str(numbers[name])[-3:], "color": colors[name], "knows": list(known), **more[name]}
-            for name, known in knows.items()
-        ],
-        "events": [
-            {
-                "name": event,
-                "color": COLOR_NUMBERS[styles[event][0]],
-                "line": styles[event][1],
-                "control": list(control.get(event, ())),
-                "needs": list(needs.get(event, ())),
-                "sentence": sentence,
-            }
-            for event, sentence in events.items()
-        ],
-        **_algebra(decomposition, wait),
-    }
+        knows, events, needs = decomposition.knows, dict.fromkeys(subject.machine.events), decomposition.control
+        styles, colors, starts = choose_styles(events), agent_colors(knows), {}
+        numbers = {name: number for number, name in enumerate(knows, start=1)}
+        about = {"name": "machine", "description": "", "map": None}
+    agents = [
+        {"name": name, "number": str(numbers[name])[-3:], "color": colors[name], "knows": [*known]}
+        | starts.get(name, {})
+        for name, known in knows.items()
+    ]
+    rows = [
+        {"name": event, "color": COLOR_NUMBERS[styles[event][0]], "line": styles[event][1], "sentence": sentence}
+        | {"needs": [*needs.get(event, ())]}
+        for event, sentence in events.items()
+    ]
+    return about | {"agents": agents, "events": rows, **_describe_machines(decomposition, wait)}
 
 
-def _algebra(decomposition: Decomposition, wait: bool) -> Data:
-    """Tell the machines, whether the task is decomposable, and a counterexample step by step, where all machines are.
-
-    What takes longer, `judge` tells.
-    """
-    machine, example, story, interesting = decomposition.machine, decomposition.counterexample, None, list[str]()
+def _describe_machines(decomposition: Decomposition, wait: bool) -> Data:
+    """Describe the machines, whether the task is decomposable, and each step of a counterexample in all machines."""
+    machine, example, steps, interesting = decomposition.machine, decomposition.counterexample, None, list[str]()
     if example is not None:
         team = _states(machine, example.trace)
         interesting = [*dict.fromkeys([*team, *(confusion.merged_with for confusion in example.confusions)])]
-        story = {
+        steps = {
             **example.as_json(),
-            "said": example.sentences[0],
+            "message": example.sentences[0],
             "team": team,
             "agents": {agent: _states(local, example.trace) for agent, local in decomposition.machines.items()},
             "merged": list(example.merging),
@@ -156,8 +142,8 @@ def _algebra(decomposition: Decomposition, wait: bool) -> Data:
     return {
         "machines": {"team": team_picture(machine, interesting, wait=wait), "agents": pictures},
         "decomposable": decomposition.ok,
-        "said": cut_names(decomposition.explain().splitlines()[0]),
-        "counterexample": story,
+        "message": cut_names(decomposition.explain().splitlines()[0]),
+        "counterexample": steps,
     }
 
 
@@ -179,16 +165,10 @@ def _map(task: Task, scene: Scene) -> Data:
                 "tag": area.tag,
                 "color": area.color,
                 "gates": [
-                    {
-                        "place": place,
-                        "agent": agent,
-                        "when": str(gates[place]),
-                        "open": next(iter(gates[place].opens), ""),
-                        "close": next(iter(gates[place].closes), ""),
-                    }
+                    {"place": place, "agent": agent, "when": str(gate)}
+                    | {"open": next(iter(gate.opens), ""), "close": next(iter(gate.closes), "")}
                     for agent, gates in task.gates.items()
-                    for place in area.names
-                    if place in gates
+                    for place, gate in ((place, gates[place]) for place in area.names if place in gates)
                 ],
             }
             for area in scene.painted
@@ -197,26 +177,26 @@ def _map(task: Task, scene: Scene) -> Data:
 
 
 def judge(subject: Task | Design) -> Data:
-    """Tell all that is checked beside the algebra: what is played and searched, warnings and notes."""
+    """Return the checks that take longer than decomposability: the team played, delays, warnings and notes."""
     verdict = _check(subject)
     assert verdict.decomposition is not None
     example = verdict.decomposition.counterexample
-    story = () if example is None else example.sentences
+    shown = () if example is None else example.sentences
     stall = next((part.value.stall for part in verdict.parts if isinstance(part.value, TeamCheck)), None)
-    # Whether events may be heard late is an answer, too; where it is no, nobody has to mind.
+    # The part "delays" also has an answer, which may be no for a task that passes.
     answers = [(part, part.ok and getattr(part.value, "tolerant", True)) for part in verdict.parts if part.answer]
     return {
         "ok": verdict.ok,
-        "answers": [{"ok": ok, "required": part.name != "delays", "said": part.answer} for part, ok in answers],
-        "problems": [problem for problem in verdict.problems if problem not in story],
+        "answers": [{"ok": ok, "required": part.name != "delays", "message": part.answer} for part, ok in answers],
+        "problems": [problem for problem in verdict.problems if problem not in shown],
         "warnings": list(verdict.warnings),
         "notes": list(verdict.notes),
-        "stall": None if stall is None or isinstance(subject, Design) else _walk(subject, stall),
+        "stall": None if stall is None or isinstance(subject, Design) else _describe_stall(subject, stall),
     }
 
 
 def _check(subject: Task | Design) -> Verdict:
-    """Check a machine, or a task, where gates are a problem if they cannot be checked, as no state tells them open."""
+    """Check a machine or a task; an error about gates becomes a problem of the verdict."""
     if isinstance(subject, Design):
         return check_machine(subject.machine, _decomposed(subject).knows, subject.control)
     try:
@@ -224,116 +204,108 @@ def _check(subject: Task | Design) -> Verdict:
     except HocketError as error:
         verdict = check_machine(subject.machine, subject.knows, subject.controllers)
         return verdict.with_part(Part("gates", ok=False, problems=(printable(str(error), 1_000),)))
-    with suppress(HocketError):  # a team that is too large for it
+    with suppress(HocketError):  # the team is too large for this check
         return with_delays(verdict, is_required=False, effort=EFFORT_FOR_A_HINT)
     return verdict
 
 
-def _walk(task: Task, stall: Stall) -> Data:
-    """Tell step by step how a team stalls: where everybody is, in which states, and what is closed."""
-    scene, agents = scene_of(task), tuple(task.agents)
-    steps = []
+def _describe_stall(task: Task, stall: Stall) -> Data:
+    """Describe the last steps of a team that stalls: cells, machine states, events and closed areas."""
+    scene, agents, steps = scene_of(task), tuple(task.agents), []
     for cells, states, events in stall.steps[-MOST_SHOWN:]:
-        by_agent = dict(zip(agents, states, strict=True))
-        closed = closed_areas(scene, Moment(dict(zip(agents, cells, strict=True)), by_agent))
-        steps.append({"cells": cells, "states": by_agent, "events": events, "closed": closed})
+        moment = Moment(dict(zip(agents, cells, strict=True)), dict(zip(agents, states, strict=True)))
+        closed = closed_areas(scene, moment)
+        steps.append({"cells": cells, "states": moment.states, "events": events, "closed": closed})
     waits = [wait.describe(agent) for agent, wait in stall.waiting.items()]
     return {"steps": steps, "first": len(stall.steps) - len(steps), "waits": waits}
 
 
 def closed_areas(scene: Scene, moment: Moment) -> list[int]:
-    """List the numbers of the areas that are closed to somebody."""
+    """List the numbers of the areas that are closed to some agent."""
     closed = scene.closed(moment)
     return [number for number, area in enumerate(scene.areas) if area in closed]
 
 
 def _states(machine: RewardMachine | Composition, trace: Sequence[str]) -> list[str]:
-    """List where a machine is before a trace and after each of its events; what it does not know leaves it there."""
+    """List the states of a machine before a trace and after each event; events that it does not know change nothing."""
     states: list[Any] = [machine.initial]
     for event in trace:
         states.append(machine.step(states[-1], event) or states[-1])
     return [state if isinstance(state, str) else SEPARATOR.join(state) for state in states]
 
 
-# Repairs.
-
-
 def cheapest_repairs(subject: Task | Design) -> Data:
-    """Find the cheapest repairs; of a task, those under which it passes every check."""
-    fixes: list[Assignment] = []
+    """Find the cheapest repairs; of a task, those with which it passes every check."""
+    repairs: list[Assignment] = []
     if isinstance(subject, Task):
-        if not subject.decomposition.ok:  # or else it is the team that stalls
-            fixes = [fix for fix in _cheapest(subject.machine, subject.knows, subject.needs) if _passes(subject, fix)]
-        fixes = fixes or [repair_task(subject).added]
+        if not subject.decomposition.ok:  # else the team stalls
+            cheapest = _cheapest(subject.machine, subject.knows, subject.needs)
+            repairs = [added for added in cheapest if _passes(subject, added)]
+        repairs = repairs or [repair_task(subject).added]
     elif subject.knows and not decompose(subject.machine, subject.knows, subject.control).ok:
-        fixes = list(_cheapest(subject.machine, subject.knows, subject.control))
-    return {
-        "repairs": [
-            {"add": {agent: list(events) for agent, events in fix.items()}, "cost": fix.cost, "exact": fix.exact}
-            for fix in fixes
-            if fix
-        ],
-    }
+        repairs = list(_cheapest(subject.machine, subject.knows, subject.control))
+    described = [
+        {"add": {agent: [*events] for agent, events in added.items()}, "cost": added.cost, "exact": added.exact}
+        for added in repairs
+        if added
+    ]
+    return {"repairs": described}
 
 
-def _passes(task: Task, fix: Assignment) -> bool:
+def _passes(task: Task, added: Assignment) -> bool:
     try:
-        known = {agent: (*task.knows[agent], *events) for agent, events in fix.items()}
-        return check_task(task.with_knows(known), play=False).ok
+        knows = {agent: (*task.knows[agent], *events) for agent, events in added.items()}
+        return check_task(task.with_knows(knows), play=False).ok
     except HocketError:
         return False
 
 
 def _cheapest(machine: RewardMachine | Composition, knows: Knows, needs: Control) -> Iterator[Assignment]:
-    """List the cheapest repairs: another one lacks some pair of each that is known, so pairs are forbidden in turn."""
+    """List the cheapest repairs: any other repair lacks a pair of a listed one, so pairs are forbidden in turn."""
     if isinstance(machine, Composition) and not machine.is_independent:
         machine = enumerate_states(machine)
-    seen: set[Pairs] = set()
-    waiting: list[Pairs] = [frozenset()]
+    listed: set[Pairs] = set()
+    queue: list[Pairs] = [frozenset()]
     least: float | None = None
-    for searches, forbidden in enumerate(waiting):  # which grows
-        if len(seen) == MOST_REPAIRS or searches == MOST_SEARCHES:
+    for searches, forbidden in enumerate(queue):  # which grows
+        if len(listed) == MOST_REPAIRS or searches == MOST_SEARCHES:
             return
         try:
-            fix = repair(machine, knows, needs, forbidden=forbidden, effort=EFFORT_FOR_A_HINT)
+            added = repair(machine, knows, needs, forbidden=forbidden, effort=EFFORT_FOR_A_HINT)
         except InfeasibleError:
             if not forbidden:
                 raise
             continue
-        least = fix.cost if least is None else least
-        if fix.cost > least:
+        least = added.cost if least is None else least
+        if added.cost > least:
             continue
-        pairs = frozenset((agent, event) for agent, events in fix.items() for event in events)
-        if pairs not in seen:
-            seen.add(pairs)
-            yield fix
-        waiting += [more for pair in sorted(pairs) if (more := forbidden | {pair}) not in waiting]
-
-
-# Logs that were dropped on the page.
+        pairs = frozenset((agent, event) for agent, events in added.items() for event in events)
+        if pairs not in listed:
+            listed.add(pairs)
+            yield added
+        queue += [more for pair in sorted(pairs) if (more := forbidden | {pair}) not in queue]
 
 
 def explain_log(request: Mapping[str, object]) -> Data:
-    """Say whether a log can be explained with the local event sets of a text; if so, show the machines."""
-    from hocket.draw.learnt import learnt_drawing  # what few pages ask for
+    """Say whether a log can be explained with the local event sets of a text; if so, draw the machines."""
+    from hocket.draw.learnt import learnt_drawing  # few pages need these
     from hocket.inference.infer import UnexplainedError, infer
     from hocket.inference.logs import OBSERVED, read_log
 
     knows = {agent: tuple(events) for agent, events in subject_in(request).knows.items()}
     content, name = str(request.get("log", "")).encode(), Path(str(request.get("log_name", ""))).name
     if len(content) > LARGEST_LOG:
-        most = LARGEST_LOG // MEGABYTE
-        raise FormatError(f"must be at most {most} MB to be shown here; use `hocket infer`", path=name)
+        raise FormatError(f"must be at most {LARGEST_LOG // MEGABYTE} MB here; use `hocket infer`", path=name)
     observed = next((known for known in OBSERVED if known == request.get("observed")), None)
     log = read_log(name, observed, str(request["outcome"]) if request.get("outcome") else None, content)
     try:
         answer = infer(log, knows, seconds=SECONDS)
     except UnexplainedError as error:
-        return {"explained": False, "said": str(error)}
+        return {"explained": False, "message": str(error)}
     picture = base64.b64encode(learnt_drawing(answer).svg().encode()).decode()
     return {
         "explained": True,
-        "said": answer.claim,
+        "message": answer.claim,
         "questions": [question.explain() for question in answer.questions],
         "picture": f"data:image/svg+xml;base64,{picture}",
     }

@@ -1,7 +1,6 @@
-"""A process that works for the server: reads a request per line of standard input, writes an answer per line.
+"""A process that does jobs for the server, so that one that hangs or needs too much memory can be killed.
 
-Its first line of output says that it is ready. Texts are checked here, so that a check that hangs, or that needs too
-much memory, can be killed.
+It reads a request per line of standard input and writes an answer per line; its first line says that it is ready.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from hocket.studio.understanding import NESTED, cheapest_repairs, explain_log, f
 from hocket.task.catalogue import built_in_tasks, rendezvous, source_of
 
 NEW = "new task"
-OWN_STARTS = {"from a formula": "formula.toml", "a machine alone": "machine.toml"}  # files of the page
+EXAMPLES = {"from a formula": "formula.toml", "a machine alone": "machine.toml"}  # files of the page
 FAMILIES = ("rendezvous-2", "rendezvous-3")
-MOST_MEMORY = 6 * 1024**3  # bytes of addresses, where the system can hold a process to that
+MOST_MEMORY = 6 * 1024**3  # bytes of address space, on systems that can limit it
 
 Request = Mapping[str, object]
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
-    with suppress(ImportError):  # not on every system
+    """Answer requests until the input ends."""
+    with suppress(ImportError):  # on Windows
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
@@ -44,13 +43,13 @@ def main() -> None:
         for line in sys.stdin.buffer:
             request = json.loads(line)
             with at_most(request["seconds"]):
-                told = answer(request)
-            send(output, told)
+                result = answer(request)
+            send(output, result)
 
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """End this process if it computes for longer, where the system can; time in which others compute does not count."""
+    """End this process if it computes for longer, on systems that can; only its own processor time counts."""
     set_timer, timer = getattr(signal, "setitimer", lambda *_: None), getattr(signal, "ITIMER_PROF", None)
     set_timer(timer, seconds)
     try:
@@ -66,7 +65,7 @@ def send(output: BinaryIO, value: Data) -> None:
 
 
 def answer(request: Request) -> Data:
-    """Run a job; invalid input, or one that is too large for this machine, is an answer, too."""
+    """Run a job; a refusal of invalid or too large input is an answer, too."""
     try:
         return JOBS[str(request["do"])].run(request)
     except HocketError as error:
@@ -82,26 +81,23 @@ def _understand(request: Request, *, wait: bool = False) -> Data:
 
 
 def _edit(request: Request) -> Data:
-    """Apply a gesture; one that would leave a text without meaning is refused, and the reason given."""
+    """Apply a gesture; refuse one after which the text is invalid."""
     text = apply_gesture(str(request["text"]), request.get("gesture"))
     world = _understand({**request, "text": text})
     error = world["error"]
     return {"refused": error["message"]} if isinstance(error, dict) else {"text": text, "world": world}
 
 
-# What a design can start from: a new task, a formula, and the tasks that come with hocket.
-
-
 def start_names() -> list[str]:
-    """List all starts."""
-    return [NEW, *OWN_STARTS, *built_in_tasks(), *FAMILIES]
+    """List what a design can start from: a new task, examples, and the tasks that come with hocket."""
+    return [NEW, *EXAMPLES, *built_in_tasks(), *FAMILIES]
 
 
 @cache
 def start_text(name: str) -> str:
-    """Return the text of a start."""
-    if name in OWN_STARTS:
-        return (resources.files("hocket.studio.page") / OWN_STARTS[name]).read_text(encoding="utf-8")
+    """Return the text of one of `start_names`."""
+    if name in EXAMPLES:
+        return (resources.files("hocket.studio.page") / EXAMPLES[name]).read_text(encoding="utf-8")
     if name in FAMILIES:
         return toml.unparse(rendezvous(int(name.rpartition("-")[2])).document())
     text = source_of("" if name == NEW else name or "?")
@@ -110,8 +106,8 @@ def start_text(name: str) -> str:
     raise FormatError(f"there is no start {name!r:.60} ({known_names(name, start_names())})")
 
 
-def imported(content: str, suffix: str) -> str:
-    """Write what a file of another format says as TOML, to begin with."""
+def converted(content: str, suffix: str) -> str:
+    """Convert a file of another format to TOML."""
     if suffix != ".json":
         return FORMATS[".toml"].write(FORMATS[suffix].read(content))
     document = json_notation.parse(content)
@@ -126,26 +122,22 @@ def imported(content: str, suffix: str) -> str:
 
 @cache
 def gallery() -> Data:
-    """Tell all starts with a description and a map."""
-    worlds = {name: understand(start_text(name)) for name in start_names()}
-    keys = ("description", "map", "agents")
-    return {"starts": [{"name": name} | {key: world.get(key) for key in keys} for name, world in worlds.items()]}
-
-
-# The jobs.
+    """Return all starts, each with description and map."""
+    worlds = [(name, understand(start_text(name))) for name in start_names()]
+    return {"starts": [{"name": name} | {key: world[key] for key in ("description", "map")} for name, world in worlds]}
 
 
 class Job(NamedTuple):
-    """What a request can ask for."""
+    """A job that a request can ask for."""
 
     run: Callable[[Request], Data]
-    worker: str | None  # the process that runs it for pages; None: only the server asks for it
+    worker: str | None  # the process that runs it for pages; None if only the server asks for it
 
 
 CHECKS, SEARCHES, GAMES, RUNS = "checks", "searches", "games", "runs"  # a process each
 JOBS: Mapping[str, Job] = {
     "warm": Job(lambda request: _understand({"text": start_text(NEW)}), None),
-    "import": Job(lambda request: {"text": imported(str(request["text"]), str(request["suffix"]))}, None),
+    "import": Job(lambda request: {"text": converted(str(request["text"]), str(request["suffix"]))}, None),
     "understand": Job(_understand, CHECKS),
     "edit": Job(_edit, CHECKS),
     "judge": Job(lambda request: judge(subject_in(request)), SEARCHES),
@@ -160,10 +152,9 @@ JOBS: Mapping[str, Job] = {
 
 
 def private_output() -> BinaryIO:
-    """Take standard output away from all others in this process, so that nothing comes between answers."""
+    """Return standard output, and redirect what other code prints to nowhere, so that it is not read as an answer."""
     output = os.fdopen(os.dup(1), "wb")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return output
 
 

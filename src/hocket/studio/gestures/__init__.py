@@ -1,4 +1,4 @@
-"""Gestures of the page as edits of the text: what they are about changes, comments and layout stay as they are."""
+"""Gestures: edits of the text by drawing and clicking on the page, which keep comments and layout."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import get_type_hints
 
-from hocket.errors import FormatError, known_names
+from hocket.errors import FormatError, require_known
 from hocket.machine.names import check_name
 from hocket.studio.gestures import agents, ground
 from hocket.studio.gestures.draft import Draft, NewName
+from hocket.studio.understanding import number_in
 from hocket.task.grid import MOST_CELLS
 
-GESTURES: Mapping[str, Callable[..., None]] = {  # a page calls them as the functions are called, with blanks
+GESTURES: Mapping[str, Callable[..., None]] = {  # by the names of the functions, with blanks
     change.__name__.replace("_", " "): change
     for change in (
         *(ground.paint, ground.start, ground.gate, ground.resize, agents.know, agents.repair),
@@ -24,12 +25,11 @@ GESTURES: Mapping[str, Callable[..., None]] = {  # a page calls them as the func
 
 
 def apply_gesture(text: str, gesture: object) -> str:
-    """Change a text as a gesture asks for; the function for its kind says which values it has."""
+    """Change a text by a gesture, whose values are the arguments of the function for its kind."""
     if not isinstance(gesture, dict) or not isinstance(gesture.get("kind"), str):
         raise FormatError("a gesture is a table with its kind")
     kind = gesture["kind"]
-    if kind not in GESTURES:
-        raise FormatError(f"gesture {kind!r:.60} does not exist ({known_names(kind, GESTURES)})")
+    require_known(kind, GESTURES, "gesture", FormatError)
     draft, change, values = Draft(text), GESTURES[kind], dict[str, object]()
     types, (_, *parameters) = get_type_hints(change), signature(change).parameters.values()
     for parameter in parameters:
@@ -42,15 +42,13 @@ def apply_gesture(text: str, gesture: object) -> str:
 
 
 def _checked(value: object, kind: object, key: str, what: str) -> object:
-    """Check a value: a flag, a number of rows or columns, a text, or a name that is about to be written."""
-    if kind is object:  # of which the gesture sees to it itself
+    """Check a value: a flag, a number of rows or columns, a text, or a name that will be written."""
+    if kind is object:  # which the gesture checks itself
         return value
     if kind is bool:
         return value is True
     if kind is int:
-        if type(value) is not int or not 1 <= value <= MOST_CELLS:
-            raise FormatError(f"must be a whole number from 1 to {MOST_CELLS}, got {value!r:.60}", where=key)
-        return value
+        return number_in({key: value}, key, 1, MOST_CELLS)
     if not isinstance(value, str):
         raise FormatError(f"must be text, got {value!r:.60}", where=key)
     return check_name(value, what).strip() if kind is NewName else value

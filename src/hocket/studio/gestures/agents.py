@@ -1,4 +1,4 @@
-"""Gestures on agents, events and machines: who knows what, where events lead, and names, wherever these stand."""
+"""Gestures on agents, events and machines: local event sets, transitions, and names wherever they occur."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hocket.task.grid import FLOOR, WALL
 from hocket.task.task import Task
 
 MACHINES = ("", "machine.", "machine.parts.*.")
-# Paths of tables whose keys are names, and of lists of names; with "=", of tables whose values are. A * is every key.
-MENTIONS: Mapping[str, tuple[str, ...]] = {
+# Paths of lists of names, and of tables whose keys are names; with "=", whose values are names. A * is any key.
+OCCURRENCES: Mapping[str, tuple[str, ...]] = {
     "agent": ("agents", "knows", "control.*", "gates.*", "events.*", "machine.parts"),
     "place": ("legend=", "legend.*", "places", "gates", "bodies"),
     "event": (
@@ -30,11 +30,8 @@ MENTIONS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-# Names.
-
-
 def _at(node: Any, path: str) -> list[Any]:  # noqa: ANN401
-    """Find what a path leads to."""
+    """List the values at a path."""
     nodes = [node]
     for key in path.rstrip("=").split("."):
         tables = [node for node in nodes if isinstance(node, MutableMapping)]
@@ -43,8 +40,8 @@ def _at(node: Any, path: str) -> list[Any]:  # noqa: ANN401
 
 
 def _rename(node: Any, kind: str, old: str, new: str | None) -> None:  # noqa: ANN401
-    """Change a name in all tables and lists in which names of a kind stand; without a new one, take it away."""
-    for path in MENTIONS[kind]:
+    """Change a name wherever names of its kind occur; remove it if there is no new one."""
+    for path in OCCURRENCES[kind]:
         for holder in _at(node, path):
             if isinstance(holder, MutableMapping) and not path.endswith("="):
                 if new is None:
@@ -56,7 +53,7 @@ def _rename(node: Any, kind: str, old: str, new: str | None) -> None:  # noqa: A
 
 
 def _drop(draft: Draft, kind: str, name: str) -> None:
-    """Take a name away, and whatever is said of it; gates that nothing opens or closes any more go as well."""
+    """Remove a name with everything about it, and gates that no event opens or closes any more."""
     _rename(draft, kind, name, None)
     for place, gates in [*draft.get("gates", {}).items()]:
         for agent, gate in [*gates.items()]:
@@ -78,27 +75,24 @@ def _check(old: str, new: str, known: Iterable[str], what: str, hint: str = "") 
         raise FormatError(f"there is {'an' if what[0] in 'ae' else 'a'} {what} {new!r} already")
 
 
-# Agents.
-
-
 def know(draft: Draft, agent: str, event: str, known: bool) -> None:
-    """Put an event into an agent's local event set, before the first that the file names later, or take it out."""
+    """Add an event to an agent's local event set, in the order of the file, or remove it."""
     row, key = (draft.agent(agent), "knows") if draft.has_world else (draft.table("knows"), agent)
-    if key not in row:  # then it follows from something else, and is written down first
+    if key not in row:  # it follows from something else
         knows = subject_of(draft.text).knows
         if agent not in knows and draft.has_world:
             raise FormatError(f"agent {agent!r} does not exist")
         put(row, key, list(knows.get(agent, ())))
     listed = [name for name in row[key] if known or name != event]
     if known and event not in listed:
-        order = {name: place for place, name in enumerate(draft.events)}
-        later = (place for place, name in enumerate(listed) if order.get(name, 0) > order.get(event, len(order)))
+        order = {name: index for index, name in enumerate(draft.events)}
+        later = (index for index, name in enumerate(listed) if order.get(name, 0) > order.get(event, len(order)))
         listed.insert(next(later, len(listed)), event)
     set_events(row, key, listed)
 
 
 def repair(draft: Draft, add: object) -> None:
-    """Add events to local event sets, as a repair asks for."""
+    """Add the events of a repair to local event sets."""
     if not isinstance(add, dict) or not all(isinstance(events, list) for events in add.values()):
         raise FormatError("must be a table of lists", where="add")
     for agent, events in add.items():
@@ -107,7 +101,7 @@ def repair(draft: Draft, add: object) -> None:
 
 
 def agent(draft: Draft, agent: NewName) -> None:
-    """Add an agent that knows nothing yet, where there is floor."""
+    """Add an agent with an empty local event set, in the first cell without a wall."""
     if not draft.has_world or "" not in draft.parts():
         raise FormatError("each agent has its own part of the machine here; add both in the text")
     rows = draft.table("agents")
@@ -119,14 +113,14 @@ def agent(draft: Draft, agent: NewName) -> None:
 
 
 def _rows_with(draft: Draft, agent: str) -> Row:
-    """Find the table in which an agent stands, or say why it cannot be changed here."""
+    """Return the table that has an agent, or raise an error if the agent cannot be edited."""
     if draft.has_world:
         draft.agent(agent)
     return draft.table("agents" if draft.has_world else "knows")
 
 
 def rename_agent(draft: Draft, agent: str, name: NewName) -> None:
-    """Call an agent something else."""
+    """Rename an agent."""
     _check(agent, name, _rows_with(draft, agent), "agent")
     if draft.has_world:
         _rename_sentences(draft, "agent", agent, name)
@@ -134,7 +128,7 @@ def rename_agent(draft: Draft, agent: str, name: NewName) -> None:
 
 
 def remove_agent(draft: Draft, agent: str) -> None:
-    """Take an agent out of the text, with its gates, its part of the machine, and the events that it alone controls."""
+    """Remove an agent, with its gates, its part of the machine, and the events that it alone controls."""
     rows = _rows_with(draft, agent)
     if agent not in rows or len(rows) == 1:
         raise FormatError(f"{agent} is the only agent" if agent in rows else f"the text has no agent {agent!r:.60}")
@@ -153,35 +147,21 @@ def remove_agent(draft: Draft, agent: str) -> None:
     _drop(draft, "agent", agent)
 
 
-# Events.
-
-
 def condition(draft: Draft, event: str, sentence: str) -> None:
-    """Say when an event happens."""
+    """Set the condition of an event."""
     put(draft.table("events"), event, sentence.strip())
 
 
-def _new_event(draft: Draft, event: str, part: str) -> None:
-    """Give an event that a new transition has a condition, and let the agent that controls it know it."""
-    events = draft.table("events")
-    if event in events:
-        return
-    place, agent = next(iter(_places(draft)), None), part or next(iter(draft.table("agents")))
-    put(events, event, f"{agent} at {place}" if place else f"{agent} anywhere")
-    draft.add_known(agent, event)
-
-
 def _keep_event(draft: Draft, part: str, event: str) -> None:
-    """Declare an event that no transition has any more, so that what else the text says of it still holds."""
+    """Declare an event that has no transitions any more, so that its conditions and local event sets stay valid."""
     table = draft.machine(part)
-    if any(event in row for row in table["transitions"].values()) or event in table.get("events", []):
-        return
     used = dict.fromkeys(event for row in table["transitions"].values() for event in row)
-    put(table, "events", [*table.get("events", used), event])
+    if event not in used and event not in table.get("events", []):
+        put(table, "events", [*table.get("events", used), event])
 
 
 def rename_event(draft: Draft, event: str, name: NewName) -> None:
-    """Call an event something else wherever it stands."""
+    """Rename an event."""
     if event == name:
         return
     _check(event, name, [event, *(other for _, _, row in draft.rows() for other in row)], "event")
@@ -190,7 +170,7 @@ def rename_event(draft: Draft, event: str, name: NewName) -> None:
 
 
 def remove_event(draft: Draft, event: str) -> None:
-    """Take an event out of the text wherever it stands; a gate that nothing else opens or closes goes with it."""
+    """Remove an event, and gates that no other event opens or closes."""
     for table, state, _ in [*draft.rows()]:
         take(table["transitions"], state, event)
     _drop(draft, "event", event)
@@ -198,13 +178,10 @@ def remove_event(draft: Draft, event: str) -> None:
 
 
 def _end_options(draft: Draft, before: str, after: str) -> None:
-    """Let the options of agents that end in some words end in others."""
+    """Replace the end of those options of agents that end in `before`."""
     for options in _at(draft, "agents.*.options"):
         for index, option in enumerate(options):
             options[index] = option.removesuffix(before) + (after if option.endswith(before) else "")
-
-
-# Places, and the sentences that name them.
 
 
 def _places(draft: Draft) -> list[str]:
@@ -214,13 +191,13 @@ def _places(draft: Draft) -> list[str]:
 
 
 def rename_place(draft: Draft, place: str, name: NewName) -> None:
-    """Call a place something else."""
+    """Rename a place."""
     _check(place, name, _places(draft), "place")
-    _rename_sentences(draft, "place", place, name)  # as long as they can be read
+    _rename_sentences(draft, "place", place, name)  # first, as they are parsed with the old names
     _rename(draft, "place", place, name)
     places = {*_places(draft), place}
     for row in draft.get("agents", {}).values():
-        if row.get("start") == place and (len(place) > 1 or place not in str(draft["map"])):  # no letter of the map
+        if row.get("start") == place and (len(place) > 1 or place not in str(draft["map"])):  # not a letter of the map
             row["start"] = name
         options = row.get("options", [])
         for index, option in enumerate(options):
@@ -230,27 +207,24 @@ def rename_place(draft: Draft, place: str, name: NewName) -> None:
 
 
 def _rename_sentences(draft: Draft, what: Named, old: str, new: str) -> None:
-    """Rename in the conditions of events, whole sentences or halves of them, whose agents are keys."""
+    """Rename in the conditions of events: in whole sentences, and in those that stand in tables by agent."""
     events: Row = draft.get("events", {})
     agents, places = [*draft.table("agents")], _places(draft)
-    tables = [said for said in events.values() if isinstance(said, MutableMapping)] if what == "place" else []
-    lists = [(said[agent], agent) for said in tables for agent in said if isinstance(said[agent], list)]
+    tables = [table for table in events.values() if isinstance(table, MutableMapping)] if what == "place" else []
+    lists = [(table[agent], agent) for table in tables for agent in table if isinstance(table[agent], list)]
     sentences: list[tuple[Any, Any, str]] = [(events, event, "") for event in events]
-    sentences += [(said, agent, agent) for said in tables for agent in said]
-    sentences += [(ways, index, agent) for ways, agent in lists for index in range(len(ways))]
+    sentences += [(table, agent, agent) for table in tables for agent in table]
+    sentences += [(choices, index, agent) for choices, agent in lists for index in range(len(choices))]
     for holder, key, agent in sentences:
         if isinstance(holder[key], str):
-            said = str(holder[key]).strip()
-            whole = rename_in_conditions(f"{agent} {said}", [agent] if agent else agents, places, what, old, new)
-            if (sentence := whole.removeprefix(f"{agent} ")) != said:
+            before = str(holder[key]).strip()
+            whole = rename_in_conditions(f"{agent} {before}", [agent] if agent else agents, places, what, old, new)
+            if (sentence := whole.removeprefix(f"{agent} ")) != before:
                 holder[key] = sentence
 
 
-# Machines.
-
-
 def transition(draft: Draft, part: str, state: NewName, target: NewName, event: NewName) -> None:
-    """Let an event lead from a state to another, which may be new; so may the event be."""
+    """Add a transition; its states and its event may be new. A new event happens at the first place of the map."""
     rows = draft.transitions(part)
     if state not in rows:
         put(rows, state, inline({event: target}))
@@ -260,12 +234,14 @@ def transition(draft: Draft, part: str, state: NewName, target: NewName, event: 
         declared = draft.machine(part).get(key)
         if declared is not None:
             declared.extend(name for name in dict.fromkeys(names) if name not in declared)
-    if draft.has_world:
-        _new_event(draft, event, part)
+    if draft.has_world and event not in (events := draft.table("events")):
+        place, agent = next(iter(_places(draft)), None), part or next(iter(draft.table("agents")))
+        put(events, event, f"{agent} at {place}" if place else f"{agent} anywhere")
+        draft.add_known(agent, event)
 
 
 def cut(draft: Draft, part: str, state: str, event: str) -> None:
-    """Take a transition away; its states stay."""
+    """Remove a transition, and keep its states."""
     rows = draft.transitions(part)
     if event not in rows.get(state, {}):
         raise FormatError(f"the text has no transition of {state!r} on {event!r}; it may count, and is changed as text")
@@ -274,7 +250,7 @@ def cut(draft: Draft, part: str, state: str, event: str) -> None:
 
 
 def rename_state(draft: Draft, part: str, state: str, name: NewName) -> None:
-    """Call a state something else wherever it stands."""
+    """Rename a state."""
     machine, rows = draft.machine(part), draft.transitions(part)
     if state == name:
         return
@@ -285,18 +261,18 @@ def rename_state(draft: Draft, part: str, state: str, name: NewName) -> None:
 
 
 def remove_state(draft: Draft, part: str, state: str) -> None:
-    """Take a state away, and all transitions from it and to it."""
+    """Remove a state, and all transitions from it and to it."""
     machine, rows = draft.machine(part), draft.transitions(part)
     if state == (machine.get("initial") or next(iter(rows), "")):
         raise FormatError(f"{state!r} is the initial state; make another one initial first")
-    cut_off = [(source, event) for source, row in rows.items() for event, target in row.items() if target == state]
-    cut_off += [(state, event) for event in rows.get(state, {})]
-    for source, event in cut_off:
+    removed = [(source, event) for source, row in rows.items() for event, target in row.items() if target == state]
+    removed += [(state, event) for event in rows.get(state, {})]
+    for source, event in removed:
         take(rows, source, event)
     rows.pop(state, None)
     for key in ("final", "states"):
         replace_all(machine.get(key, []), state)
-    for _, event in cut_off:
+    for _, event in removed:
         _keep_event(draft, part, event)
 
 
@@ -316,7 +292,7 @@ def initial(draft: Draft, part: str, state: str) -> None:
 
 
 def sentence(draft: Draft, sentence: str) -> None:
-    """Change the formula or regular expression that a machine is made from."""
+    """Change the formula or regular expression of a machine."""
     table: Row = draft.table("machine") if draft.has_world else draft
     key = next((language for language in LANGUAGES if language in table), None)
     if key is None or not isinstance(table[key], str):

@@ -1,4 +1,4 @@
-"""A task file that is being changed: its tables, lists and texts, each in the form in which it stands."""
+"""A task file that is being edited: its tables, lists and texts, which keep their form."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from hocket.machine.formats.schema import LANGUAGES
 from hocket.studio.sections import TextSection, parse, split
 
 Row = MutableMapping[str, Any]
-NewName = NewType("NewName", str)  # of an agent, event, place or state, that is about to be written
+NewName = NewType("NewName", str)  # of an agent, event, place or state, that will be written
 
 
 class Draft(MutableMapping[str, Any]):
-    """A TOML text that keeps its comments and layout: what is in its tables and before them, read when asked for."""
+    """A TOML text that keeps its comments and layout. Its sections are parsed when they are used."""
 
     def __init__(self, text: str) -> None:
-        parse(text)  # says what is wrong, and in which line
+        parse(text)  # raises errors with a line
         self._parts: list[TextSection | TOMLDocument] = [*split(text)]
 
     @property
     def text(self) -> str:
         return "".join(part.text if isinstance(part, TextSection) else tomlkit.dumps(part) for part in self._parts)
 
-    def _edited(self, at: int) -> TOMLDocument:
-        part = self._parts[at]
+    def _edited(self, index: int) -> TOMLDocument:
+        part = self._parts[index]
         if isinstance(part, TextSection):
             try:
-                part = self._parts[at] = tomlkit.parse(part.text)
+                part = self._parts[index] = tomlkit.parse(part.text)
             except (TOMLKitError, RecursionError):
                 raise FormatError("this file can be changed as text only") from None
         return part
 
     def _with(self, key: str) -> TOMLDocument:
         """Find the part that has a key."""
-        for at, part in enumerate(self._parts):
+        for index, part in enumerate(self._parts):
             if key in _keys(part):
-                return self._edited(at)
+                return self._edited(index)
         raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:
@@ -73,7 +73,7 @@ class Draft(MutableMapping[str, Any]):
         return sum(1 for _ in self)
 
     def table(self, key: str) -> Row:
-        """Find a table, or begin it at the end of the file."""
+        """Return a table; add it at the end of the file if it is missing."""
         table = self.get(key)
         if table is None:
             self[key] = tomlkit.table()
@@ -82,27 +82,22 @@ class Draft(MutableMapping[str, Any]):
             raise FormatError("must be a table", where=key)
         return table
 
-    # The machine.
-
     @property
     def has_world(self) -> bool:
         """Whether it is a task, and not a machine alone."""
         return "machine" in self
 
     def parts(self) -> dict[str, Row]:
-        """The tables in which transitions are written: of each part, or of the machine, which has no name then."""
+        """The tables with transitions: of each part by name, or of the machine, whose name is then empty."""
         whole: Row = self.table("machine") if self.has_world else self
-        if "parts" not in whole:
-            return {"": whole}
-        return dict(whole["parts"].items())
+        return dict(whole["parts"].items()) if "parts" in whole else {"": whole}
 
     def machine(self, part: str) -> Row:
-        """Find the table of a part, or of the machine, if its transitions stand in the text."""
+        """Return the table of a part or of the machine, if its transitions are in the text."""
         table = self.parts().get(part)
         if table is None:
-            raise FormatError(
-                f"the machine of {part or 'the team'} is derived from other parts of the text; change the text instead"
-            )
+            rule = "is derived from other parts of the text; change the text instead"
+            raise FormatError(f"the machine of {part or 'the team'} {rule}")
         if "file" in table:
             raise FormatError("the machine is in a separate file; change that file instead")
         if {*LANGUAGES} & {*table}:
@@ -110,21 +105,18 @@ class Draft(MutableMapping[str, Any]):
         return table
 
     def transitions(self, part: str) -> Row:
-        """Find the transitions of a part, or of the machine, by their states."""
-        machine = self.machine(part)
-        if "transitions" not in machine:
+        """Return the transitions of a part or of the machine, by their states."""
+        rows: Row | None = self.machine(part).get("transitions")
+        if rows is None:
             raise FormatError("the machine has no transitions in this text")
-        rows: Row = machine["transitions"]
         return rows
 
     def rows(self) -> Iterator[tuple[Row, str, Row]]:
-        """List all transitions, or say why they cannot be changed here: a machine's table, a state, and its row."""
+        """Yield a machine's table, a state and its row for all transitions; an error says why they cannot be edited."""
         for part in self.parts():
             table = self.machine(part)
             for state, row in table.get("transitions", {}).items():
                 yield table, state, row
-
-    # Agents.
 
     @cached_property
     def events(self) -> list[str]:
@@ -137,11 +129,10 @@ class Draft(MutableMapping[str, Any]):
         return [*dict.fromkeys(event for row in rows.values() for event in row)] if isinstance(rows, dict) else []
 
     def agent(self, name: str) -> Row:
-        """Find the row of an agent."""
-        rows = self.table("agents")
-        if name not in rows:
-            raise FormatError(f"{name} is one of a team of like agents, which the text describes once; change the text")
-        row: Row = rows[name]
+        """Return the row of an agent."""
+        row: Row | None = self.table("agents").get(name)
+        if row is None:
+            raise FormatError(f"the text has no row for agent {name!r}; change teams of identical agents as text")
         return row
 
     def add_known(self, agent: str, event: str) -> None:
@@ -156,8 +147,8 @@ def _keys(part: TextSection | TOMLDocument) -> Iterable[str]:
 
 
 def put(row: Row, key: str, value: object) -> None:
-    """Set a value: a new one after the last key, before the blank lines and comments that lead to the next heading."""
-    if key not in row and isinstance(row, InlineTable):  # which keeps the blank before its end, if it had one
+    """Set a value: a new one after the last key, before the blank lines and comments that precede the next heading."""
+    if key not in row and isinstance(row, InlineTable):  # which keeps the blank before its end, if it has one
         spaced, item = row.as_string().endswith(" }"), tomlkit.item(value)
         row[key] = item
         if spaced and not row.as_string().endswith(" }"):
@@ -175,7 +166,7 @@ def put(row: Row, key: str, value: object) -> None:
 
 
 def inline(values: Mapping[str, object]) -> InlineTable:
-    """Write a small table on a line."""
+    """Write a small table in one line."""
     pairs = [f"{tomlkit.key(key).as_string()} = {tomlkit.item(value).as_string()}" for key, value in values.items()]
     table = tomlkit.value(f"{{ {', '.join(pairs)} }}" if pairs else "{}")
     assert isinstance(table, InlineTable)
@@ -183,7 +174,7 @@ def inline(values: Mapping[str, object]) -> InlineTable:
 
 
 def rename_key(row: Row, key: str, name: str) -> None:
-    """Give a value another key in its place."""
+    """Rename a key, in its place."""
     if key not in row or key == name:
         return
     if name in row:
@@ -193,13 +184,13 @@ def rename_key(row: Row, key: str, name: str) -> None:
         raise FormatError(f"what belongs to {key!r} stands in several places; change the text instead")
     _forget_heading(row[key])
     container._replace(key, name, row[key])  # tomlkit has no public way to do this
-    if isinstance(row, dict):  # the table's own copy of what its container has
+    if isinstance(row, dict):  # the table has a copy of its container's values
         dict.clear(row)
         dict.update(row, {name: container[name] for name in container})
 
 
 def _forget_heading(value: object) -> None:
-    """Let a table and those in it have the headings that follow from their keys."""
+    """Let a table and those in it get the headings that follow from their keys."""
     if isinstance(value, Table):
         value.display_name = None
         for inner in value.values():
@@ -207,7 +198,7 @@ def _forget_heading(value: object) -> None:
 
 
 def take(rows: Row, state: str, event: str) -> None:
-    """Take a transition out of the rows of a machine; the states that it leads to stay."""
+    """Remove a transition from the rows of a machine; the states that it leads to stay."""
     if event not in rows[state]:
         return
     targets = targets_of({state: {event: rows[state][event]}})
@@ -226,7 +217,7 @@ def targets_of(rows: Mapping[str, Mapping[str, Any]]) -> set[str]:
 
 
 def replace_all(holder: Any, old: str, new: str | None = None) -> None:  # noqa: ANN401
-    """Replace a name in a list, or among the values of a table; without a new one, take it out."""
+    """Replace a name in a list, or among the values of a table; remove it if there is no new one."""
     pairs = holder.items() if isinstance(holder, MutableMapping) else enumerate(holder)
     for key in [key for key, name in pairs if name == old][::-1]:
         if new is None:
@@ -236,7 +227,7 @@ def replace_all(holder: Any, old: str, new: str | None = None) -> None:  # noqa:
 
 
 def long_text(value: str, like: object) -> String:
-    """Write a text of several lines as it was written before."""
+    """Write a text of several lines with the same kind of quotes as before."""
     kind = like._t if isinstance(like, String) else StringType.MLB
     if kind is StringType.MLL and "'''" not in value:
         return String(kind, value, f"\n{value}", Trivia())

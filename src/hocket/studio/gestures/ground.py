@@ -1,4 +1,4 @@
-"""Gestures on the map: walls, floor, places, gates, where agents start, and how large it is."""
+"""Gestures on the map: walls, floor, places, gates, the starts of agents, and the size of the map."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CORNERS = ("lower right", "upper left", "upper right", "lower left")
 
 
 class MapText(NamedTuple):
-    """The letters of a map, and what explains them."""
+    """The letters of a map, and the file with their legend."""
 
     draft: Draft
     rows: list[list[str]]
@@ -32,7 +32,7 @@ class MapText(NamedTuple):
         return cls(draft, [list(line) for line in lines], [])
 
     def write(self) -> None:
-        """Write the letters down; each that the legend explains has to be left."""
+        """Write the letters into the file; no letter of the legend may have lost its last cell."""
         for letter in self.draft.get("legend", {}):
             if not any(letter in row for row in self.rows):
                 raise FormatError(f"this would take the last cell of {' and '.join(self.names(letter))}")
@@ -48,12 +48,12 @@ class MapText(NamedTuple):
             self.draft["map"] = long_text(text, self.draft["map"])
 
     def names(self, letter: str) -> list[str]:
-        """List what the legend says of a letter."""
+        """List the places that the legend has for a letter."""
         names = self.draft.get("legend", {}).get(letter, [])
         return [str(names)] if isinstance(names, str) else [str(name) for name in names]
 
     def new_letter(self, place: str) -> str:
-        """Choose a letter that is not in use, if possible out of a place's name."""
+        """Choose a letter that is not in use, if possible one of a place's name."""
         used = {WALL, FLOOR, *self.draft.get("legend", {}), *(letter for row in self.rows for letter in row)}
         letters = "".join(letter for letter in place if letter.isascii() and letter.isalnum())
         for letter in letters + letters.swapcase() + ascii_letters + digits:
@@ -67,7 +67,7 @@ class MapText(NamedTuple):
         return [name for name, row in rows.items() if row.get("start") == letter]
 
     def clear(self, cell: Cell, letter: str) -> None:
-        """Put a letter where another may be; agents that start there keep their start."""
+        """Replace the letter of a cell; agents that start there keep their start."""
         row, column = cell
         before = self.rows[row][column]
         for name in self.starters(before) if before != letter else ():
@@ -90,7 +90,7 @@ def _checked(cells: object, board: MapText) -> Iterator[Cell]:
 
 
 def paint(draft: Draft, brush: str, cells: object, place: str = "") -> None:
-    """Paint cells as walls, as floor, or as a place, which may be new."""
+    """Paint cells as walls, as floor, or as a place, possibly a new one."""
     board = MapText.of(draft)
     painted = list(_checked(cells, board))
     if brush == "place":
@@ -112,7 +112,7 @@ def _paint_place(board: MapText, place: str, cells: list[Cell]) -> None:
     places = draft.get("places", {})
     if letter is None and place in places:
         if places[place] and not isinstance(places[place][0], list):
-            places[place] = [[*places[place]]]  # a cell becomes a list of cells
+            places[place] = [[*places[place]]]  # a list of cells instead of one cell
         for row, column in cells:
             if board.rows[row][column] == WALL:
                 board.rows[row][column] = FLOOR
@@ -127,32 +127,29 @@ def _paint_place(board: MapText, place: str, cells: list[Cell]) -> None:
 
 
 def start(draft: Draft, agent: str, cells: object) -> None:
-    """Let an agent start elsewhere: its letter moves where it can, or else the start is given by coordinates."""
+    """Move the start of an agent: its letter if it is the only one, to a cell of floor; else give coordinates."""
     board, settings = MapText.of(draft), draft.agent(agent)
-    begin = next(_checked(cells, board), None)
-    if begin is None:
+    cell = next(_checked(cells, board), None)
+    if cell is None:
         raise FormatError(f"{agent} needs a cell to start in")
-    row, column = begin
+    row, column = cell
     if board.rows[row][column] == WALL:
         raise FormatError(f"{agent} cannot start in a wall")
     letter: Any = settings.get("start")
-    where = [(r, c) for r, line in enumerate(board.rows) for c, other in enumerate(line) if other == letter]
-    alone = len(where) == 1 and board.starters(letter) == [agent]
-    if alone and board.rows[row][column] == FLOOR:
-        board.rows[where[0][0]][where[0][1]] = FLOOR
+    lines = [line for line in board.rows for other in line if other == letter]  # one for each cell with the letter
+    is_only = len(lines) == 1 and board.starters(letter) == [agent]
+    is_moved = is_only and board.rows[row][column] == FLOOR
+    if is_moved or (is_only and not board.names(letter)):
+        lines[0][lines[0].index(letter)] = FLOOR
+    if is_moved:
         board.rows[row][column] = str(letter)
     else:
         settings["start"] = [row, column]
-        if alone and not board.names(letter):
-            board.rows[where[0][0]][where[0][1]] = FLOOR
     board.write()
 
 
 def gate(draft: Draft, place: NewName, agent: str, open: str = "", close: str = "", cells: object = None) -> None:
-    """Close a place to an agent until an event opens it, or from one that closes it on, or open it for good.
-
-    The cells, if there are any, become the place.
-    """
+    """Set or remove the gate of a place for an agent; `cells`, if there are any, become the place."""
     if cells:
         board = MapText.of(draft)
         _paint_place(board, place, list(_checked(cells, board)))
@@ -160,7 +157,7 @@ def gate(draft: Draft, place: NewName, agent: str, open: str = "", close: str = 
     gates = draft.table("gates")
     events = {key: event for key, event in (("open", open), ("close", close)) if event}
     if events:
-        draft.agent(agent)  # or says why it cannot be changed here
+        draft.agent(agent)  # an error says why it cannot be edited
         row = gates.get(place)
         if row is None:
             put(gates, place, inline({agent: _gate(None, events)}))
@@ -171,11 +168,11 @@ def gate(draft: Draft, place: NewName, agent: str, open: str = "", close: str = 
     elif place in gates:
         gates[place].pop(agent, None)
         if not gates[place]:
-            del gates[place]  # the table stays, as comments that follow it do
+            del gates[place]  # the table stays, with comments after it
 
 
 def _gate(before: Any, events: Mapping[str, str]) -> Any:  # noqa: ANN401
-    """Write a gate; of one that is there, what says the same stays as it is."""
+    """Write a gate; in an existing one, only the events that differ."""
     if isinstance(before, MutableMapping):
         for key in ("open", "close"):
             listed = before.get(key, [])
@@ -188,7 +185,7 @@ def _gate(before: Any, events: Mapping[str, str]) -> Any:  # noqa: ANN401
 
 
 def resize(draft: Draft, rows: int, columns: int, corner: str = CORNERS[0]) -> None:
-    """Give the map another number of rows and columns; it grows or shrinks at a corner, and all else stays in place."""
+    """Change the numbers of rows and columns; the map grows or shrinks at a corner, and all else stays in place."""
     if rows * columns > MOST_CELLS:
         raise FormatError(f"a map has at most {MOST_CELLS:,} cells, got {rows} x {columns}")
     if corner not in CORNERS:
@@ -210,7 +207,7 @@ def resize(draft: Draft, rows: int, columns: int, corner: str = CORNERS[0]) -> N
 
 
 def _coordinates(draft: Draft) -> list[list[int]]:
-    """List all that is given by coordinates."""
+    """List all coordinates in the file."""
     given = (*(row.get("start") for row in draft.get("agents", {}).values()), *draft.get("places", {}).values())
     lists = [cells for cells in given if isinstance(cells, list)]
     return [pair for cells in lists for pair in (cells if cells and isinstance(cells[0], list) else [cells])]

@@ -1,4 +1,4 @@
-// Talking to the server; a server that is away is waited for.
+// Requests to the server; if it does not answer, the page tries again until it does.
 
 const KEPT = "hocket key";
 const given = document.querySelector("meta[name=hocket-key]").content;
@@ -7,7 +7,7 @@ if (given) {
   history.replaceState(null, "", "/"); // the token is not left in the address
 }
 
-export class Away extends Error {} // nobody answers
+export class Away extends Error {} // the server does not answer
 export class Locked extends Error {} // the server does not know this page
 
 async function post(path, body, signal, key = null) {
@@ -27,7 +27,7 @@ const draw = () => hex(crypto.getRandomValues(new Uint8Array(16)));
 const hex = (bytes) => [...new Uint8Array(bytes)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 const encode = (words) => new TextEncoder().encode(words);
-let secret = null; // as browsers have it to sign with
+let secret = null; // the secret as a key for signing
 let session = { run: null, key: null }; // the key of the latest run of the studio
 
 async function sign(text) {
@@ -35,8 +35,8 @@ async function sign(text) {
   return hex(await crypto.subtle.sign("HMAC", await secret, encode(text)));
 }
 
-// Let the studio prove that it has the page's secret, before anything is sent that is worth something to others; return
-// the key of this run of the studio, which is made of the secret, and which nobody else ever sees.
+// Let the studio prove that it has the page's secret before anything confidential is sent. Return the key of this run of
+// the studio, which is derived from the secret.
 async function meet(signal) {
   if (!sessionStorage.getItem(KEPT)) throw new Locked("This page has no key.");
   const nonce = draw();
@@ -49,7 +49,7 @@ async function meet(signal) {
 }
 
 export async function request(path, body = {}, signal = null) {
-  const key = await meet(signal); // each time: whoever has the port now may have taken it a moment ago
+  const key = await meet(signal); // before each request, as another program may have taken the port
   const response = await post(path, body, signal, key);
   if (response.status === 403) throw new Locked(await response.text());
   if (!response.ok) throw new Away(`The studio answered ${response.status}.`);
@@ -78,13 +78,13 @@ async function tryAgain() {
   }
 }
 
-// How many answers the page waits for: while there are none to come, it does not change by itself.
+// Counts the answers that the page waits for. At 0, the page does not change by itself.
 const wait = (by) => {
   const { dataset } = document.documentElement;
   dataset.awaited = Number(dataset.awaited ?? 0) + by;
 };
 
-// Ask for something; what the server refuses with a reason is an answer, too. Who no longer wants to know gives a signal.
+// Send a request; a refusal with its reason is an answer, too. The signal cancels the request.
 export async function ask(name, body = {}, signal = null) {
   wait(1);
   try {
@@ -99,8 +99,8 @@ export async function ask(name, body = {}, signal = null) {
   }
 }
 
-// Read values that the server sends a line at a time, until it has no more.
-export async function follow(name, body, tell) {
+// Read a stream of JSON values, one per line, until it ends.
+export async function follow(name, body, receive) {
   const reader = (await request(`/api/${name}`, body)).body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
@@ -108,6 +108,6 @@ export async function follow(name, body, tell) {
     if (done) return;
     const lines = (rest + value).split("\n");
     rest = lines.pop();
-    for (const line of lines) if (line) tell(JSON.parse(line));
+    for (const line of lines) if (line) receive(JSON.parse(line));
   }
 }

@@ -1,4 +1,4 @@
-// Machines that another one calls are drawn as boxes, which can be closed: each is then one state.
+// Called machines are drawn as boxes; a closed box is drawn as one state.
 
 import { make } from "/dom.js";
 
@@ -6,7 +6,7 @@ const closed = new Set(); // titles of pictures whose boxes are closed
 
 export const isClosed = (picture, title) => Boolean(picture.closed) && closed.has(title);
 
-// What is drawn of a picture, and where a state is in it: of a closed box there is one state.
+// The picture that is drawn, with open or closed boxes, and the index in it of a state.
 export function viewOf(picture, title) {
   const whole = picture.excerpt ?? picture;
   if (!isClosed(picture, title)) return { picture: whole, indexOf: (state) => whole.states.indexOf(state) };
@@ -18,13 +18,13 @@ function toggle(title, redrawAll) {
   redrawAll();
 }
 
-// A button that closes all boxes of a picture and opens them again; none if there are none that can be closed.
-export function boxesButton(picture, title, whose, redrawAll) {
+// A button that closes and opens all boxes of a picture; null if it has none that can be closed.
+export function boxesButton(picture, title, owner, redrawAll) {
   if (!picture.closed) return null;
-  return make("button", { type: "button", class: "small", "aria-pressed": closed.has(title), "aria-label": `Close boxes of ${whose}`, "data-key": `boxes ${title}`, onclick: () => toggle(title, redrawAll) }, "Close boxes");
+  return make("button", { type: "button", class: "small", "aria-pressed": closed.has(title), "aria-label": `Close boxes of ${owner}`, "data-key": `boxes ${title}`, onclick: () => toggle(title, redrawAll) }, "Close boxes");
 }
 
-// A click on a box does the same.
+// Let a click on a box do the same.
 export function makeToggles({ boxes, nodes }, title, redrawAll) {
   for (const box of [...boxes, ...nodes.filter((node) => node.matches(".closed"))]) {
     box.classList.add("toggle");

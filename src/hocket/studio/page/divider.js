@@ -1,9 +1,9 @@
-// The line between the text and the world: dragged, or moved by keys, and kept.
+// The divider between text and drawings, moved by pointer or keys; its position is kept.
 
 import { clamp, find } from "/dom.js";
 
 const KEPT = "hocket divider";
-const [LEAST, MOST] = [18, 70]; // per cent of the page that the text has
+const [LEAST, MOST] = [18, 70]; // width of the text, in per cent of the page
 
 export function startDivider() {
   const divider = find("divider");

@@ -1,4 +1,4 @@
-// Elements, fields and messages of the studio; what it shares with reports is in elements.js.
+// Elements, fields and messages of the studio; elements.js has those that reports use, too.
 
 import { grouped, make } from "/elements.js";
 
@@ -14,7 +14,7 @@ export function choice(label, options, value, choose, attributes = {}) {
   return make("label", { class: "choice" }, make("span", {}, label), select);
 }
 
-// A field whose value counts when it is left, or at Enter; one that is refused is as it was before.
+// A field whose value is committed at Enter or when the focus leaves; if it is refused, the old value returns.
 export function field(attributes, commit) {
   const input = make("input", { type: "text", ...attributes });
   const settle = async () => {
@@ -35,14 +35,14 @@ export function field(attributes, commit) {
 let isRedrawing = false;
 const isTyped = (input) => input.value !== input.defaultValue && input.dataset.sent !== input.value;
 
-// Draw a part of the page anew; the focus, and what somebody is just typing, stay in what has the same key, and pictures
-// of the same title stay where they were scrolled to.
+// Redraw a part of the page. Focus and unfinished input stay in the element with the same data-key, and pictures with the
+// same data-title keep their scroll position.
 export function redraw(root, ...content) {
   const active = root.contains(document.activeElement) ? document.activeElement : null;
   const range = active?.matches("input[type=text]") ? [active.selectionStart, active.selectionEnd] : null;
   const typed = new Map([...root.querySelectorAll("input:is([type=text], [type=number])[data-key]")].filter(isTyped).map((input) => [input.dataset.key, input.value]));
   const scrolled = new Map([...root.querySelectorAll("[data-title]")].filter((box) => box.scrollLeft).map((box) => [box.dataset.title, box.scrollLeft]));
-  isRedrawing = true; // what is taken away has not been left
+  isRedrawing = true; // blur events of removed elements are ignored
   root.replaceChildren(...content.flat().filter(Boolean));
   isRedrawing = false;
   if (scrolled.size) for (const box of root.querySelectorAll("[data-title]")) box.scrollLeft = scrolled.get(box.dataset.title) ?? 0;
@@ -54,7 +54,7 @@ export function redraw(root, ...content) {
   }
 }
 
-// While somebody drags something, nothing is drawn anew under the pointer.
+// While something is dragged, redrawing is postponed.
 let isHeld = false;
 let putOff = null;
 
@@ -76,7 +76,7 @@ export function letGo() {
 
 let clearing = null;
 
-// Say something for a while.
+// Show a message for six seconds.
 export function toast(message) {
   const root = find("toast");
   root.textContent = message;

@@ -1,4 +1,4 @@
-// The text as a person types it: line numbers, colours for keys and values, and mistakes underlined at their line.
+// The text editor: line numbers, syntax colours, and errors underlined in their line.
 
 import { find, make } from "/dom.js";
 import { redo, store, type, undo, watch } from "/store.js";
@@ -20,7 +20,7 @@ export function startEditor() {
     columns = contentRect.width / (parseFloat(getComputedStyle(area).fontSize) * 0.6) - 8;
     wrap();
   }).observe(find("editor"));
-  area.readOnly = true; // until there is a text, which would take the place of what is typed before
+  area.readOnly = true; // until a text is loaded, which would replace earlier input
   area.addEventListener("input", () => {
     type(area.value);
     color();
@@ -37,7 +37,7 @@ export function startEditor() {
   });
 }
 
-// Show another text, with the caret where the two cease to differ.
+// Show another text, with the caret at the end of the change.
 function put(text) {
   const before = area.value;
   if (text === before) return;
@@ -96,7 +96,7 @@ function color() {
   wrap();
 }
 
-let columns = 80; // letters in a line of the page
+let columns = 80; // characters in a line of the editor
 
 // Long lines are wrapped, unless that would break a map or take long.
 function wrap(isLong = area.value.length > MOST_WRAPPED) {
@@ -107,7 +107,7 @@ function wrap(isLong = area.value.length > MOST_WRAPPED) {
   if (isUnwrapped) paint.parentElement.style.setProperty("--columns", shown.reduce((most, line) => Math.max(most, line.text.length), 0));
 }
 
-// Write a line in colours; `open` are the quotes of a long text that it begins in. Says which are open at its end.
+// Colour a line; `open` are the quotes of the multi-line string in which it begins. Return those open at its end.
 function tokens(element, text, open) {
   const add = (kind, content) => content && element.append(kind ? make("span", { class: kind }, content) : content);
   let at = 0;
@@ -145,7 +145,7 @@ function tokens(element, text, open) {
   return "";
 }
 
-// Underline what is wrong, and say it below.
+// Underline the line of an error, and show its message below.
 function mark(error) {
   for (const line of shown) line.element.classList.remove("wrong");
   const root = find("problem");

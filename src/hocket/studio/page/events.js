@@ -18,9 +18,9 @@ export function showEvents(world) {
     make("p", { class: "soft" }, "A dot marks events that the agent must know: it controls them, or they open or close a gate for it."));
 }
 
-let guessed = null; // the event whose condition nobody has said yet
+let guessed = null; // the new event whose condition is a guess
 
-// An event that a gesture has added happens when the studio guesses; the field to say it better has the focus.
+// A new event has a guessed condition; focus the field in which the user can change it.
 export function askCondition(event) {
   guessed = event;
   showEvents(store.world);
@@ -39,7 +39,7 @@ function row(world, event) {
   const sentence = event.sentence === null ? null : field({
     class: "sentence", value: event.sentence, "data-key": `sentence ${event.name}`, "aria-label": `When ${event.name} happens`,
     onkeydown: (key) => key.key === "Enter" && settleGuess(event.name),
-  }, (said) => gesture({ kind: "condition", event: event.name, sentence: said }));
+  }, (value) => gesture({ kind: "condition", event: event.name, sentence: value }));
   const isGuess = guessed === event.name;
   return make("tr", {},
     make("th", { scope: "row", class: `event-${event.color}` }, event.name),

@@ -1,11 +1,11 @@
-// The map as a picture, which the server draws as in reports, and what is put upon it: agents, and cells under a brush.
+// The picture of the map, drawn by the server as in reports, with agents and painted cells on it.
 
 import { aroundPoint } from "/dom.js";
 
 const SIDE = 400; // of a map, in units of the picture
 
 export const unitOf = (map) => SIDE / Math.max(map.rows, map.columns);
-export const radiusOf = (map) => Math.max(0.34 * unitOf(map), SIDE / 80); // of an agent, as draw/map_svg.py has it
+export const radiusOf = (map) => Math.max(0.34 * unitOf(map), SIDE / 80); // of an agent, as in draw/map_svg.py
 
 // The map with its agents where they start. The server has escaped every name in it.
 export function drawMap(world, label = "") {

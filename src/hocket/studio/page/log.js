@@ -41,14 +41,14 @@ function show(answer) {
     log = null;
     root.hidden = true;
   };
-  const kinds = [["", "as it says"], ["all", "all attempts"], ["reward", "rewards only"], ["effective", "accepted events only"]];
+  const kinds = [["", "as the log says"], ["all", "all attempts"], ["reward", "rewards only"], ["effective", "accepted events only"]];
   const select = make("select", { "aria-label": "What the log shows", onchange: (event) => choose(event.target.value) },
     kinds.map(([value, label]) => make("option", { value, selected: value === log.observed }, label)));
   const outcome = log.name.toLowerCase().endsWith(".xes") ? make("input", {
     type: "text", value: log.outcome, placeholder: "attribute that tells completion", "aria-label": "Outcome",
     onchange: (event) => { log = { ...log, outcome: event.target.value }; explain(); },
   }) : null;
-  const said = answer.refused ?? answer.said;
+  const message = answer.refused ?? answer.message;
   const verdict = answer.refused ? "cannot be read" : answer.explained ? "can be explained with these local event sets" : "cannot be explained with these local event sets";
   root.hidden = false;
   root.dataset.explained = String(Boolean(answer.explained));
@@ -56,5 +56,5 @@ function show(answer) {
     make("div", { class: "head" }, make("h2", {}, `${log.name} ${verdict}`), select, outcome, make("button", { type: "button", onclick: close }, "Close")),
     answer.picture ? make("img", { src: answer.picture, alt: "The machines that explain the log; ×n says how many episodes show a transition" }) : "",
     ...(answer.questions ?? []).map((question) => make("p", {}, make("b", {}, "Try next: "), question)),
-    make("p", { class: answer.explained ? "soft" : "problem-line" }, said));
+    make("p", { class: answer.explained ? "soft" : "problem-line" }, message));
 }

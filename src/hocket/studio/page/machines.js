@@ -1,18 +1,18 @@
-// The team machine, which can be changed by hand, and the agents' machines, which follow from it.
+// The team machine, which can be edited in its drawing, and the agents' machines, which follow from it.
 
 import { ask } from "/api.js";
 import { clamp, disc, draw, field, find, hold, letGo, make, redraw, whenFree } from "/dom.js";
 import { boxesButton, isClosed, makeToggles, viewOf } from "/boxes.js";
 import { drawMachine, drawSummary, settlePins } from "/machine.js";
 import { askCondition } from "/events.js";
-import { gesture, keepPlaces, place, store } from "/store.js";
+import { gesture, keepPositions, setPositions, store } from "/store.js";
 
-const placed = new Map(); // by part: where each state of the file is, and what of the store that was made from
+const placed = new Map(); // by part: the positions of states, and the value of the store that they were made from
 const stops = new Map(); // by part: the key of the state or transition that Tab leads to
 let selected = null; // { part, state } or { part, edge: [from, to] }
-const drawn = new Map(); // by title: the last picture of each, for stories and games
+const drawn = new Map(); // by title: the latest picture, for counterexamples and games
 
-let light = () => {}; // what a counterexample lights in pictures that are new
+let light = () => {}; // highlights the states of a counterexample in new pictures
 
 export const pictureOf = (title) => drawn.get(title);
 export const whenDrawn = (act) => { light = act; };
@@ -20,22 +20,22 @@ const stylesOf = (world) => new Map(world.events.map((event) => [event.name, eve
 
 let shownFile = null;
 
-// Where the states of a part of the file are.
+// The positions of the states of a part of the file.
 function pinsOf(part) {
-  const spots = store.file.places[part];
+  const positions = store.file.positions[part];
   const known = placed.get(part);
-  if (known && known.spots === spots) return known.pins;
-  const pins = new Map(Object.entries(spots ?? {}));
-  placed.set(part, { pins, spots });
+  if (known && known.positions === positions) return known.pins;
+  const pins = new Map(Object.entries(positions ?? {}));
+  placed.set(part, { pins, positions });
   return pins;
 }
 
-// Where states were put that are new: it is kept, and is no step of the history.
+// Keep the positions of new states, without a step in the history.
 function keepPins(part) {
   const { pins } = placed.get(part);
-  const spots = Object.fromEntries(pins);
-  if (JSON.stringify(spots) !== JSON.stringify(store.file.places[part])) keepPlaces({ ...store.file.places, [part]: spots });
-  placed.set(part, { pins, spots: store.file.places[part] });
+  const positions = Object.fromEntries(pins);
+  if (JSON.stringify(positions) !== JSON.stringify(store.file.positions[part])) keepPositions({ ...store.file.positions, [part]: positions });
+  placed.set(part, { pins, positions: store.file.positions[part] });
 }
 
 export function showMachines(world) {
@@ -46,14 +46,14 @@ export function showMachines(world) {
 
 function drawMachines(world) {
   drawn.clear();
-  if (store.file !== shownFile) selected = null; // it is of another file
+  if (store.file !== shownFile) selected = null; // of another file
   shownFile = store.file;
   showTeam(world, world.machines.team);
   showAgents(world, world.machines.agents);
   light(world);
 }
 
-// Large machines come later, so that the verdict need not wait for them.
+// Fetch the layouts of large machines later, so that the verdict does not wait for them.
 async function fetchLate(world) {
   const { text, file } = store;
   const answer = await ask("pictures", { text, name: file.name }).catch(() => null);
@@ -62,7 +62,7 @@ async function fetchLate(world) {
   whenFree(() => drawMachines(world));
 }
 
-// What can be changed by hand, and the part of the text that it belongs to.
+// The part of the text that a drawing edits; null if it cannot be edited.
 function partOf(world, agent, picture) {
   if (world.written.team || isClosed(picture, agent ?? "team")) return null;
   if (agent === null) return world.written.machine === "transitions" ? "" : null;
@@ -82,16 +82,16 @@ function showTeam(world, picture) {
 
 function tidy(part) {
   placed.delete(part);
-  place(part, undefined);
+  setPositions(part, undefined);
 }
 
-// The sentence that a machine is made from, which can be changed here, too.
+// The formula or expression of a machine, which can be edited here, too.
 function sentence(world) {
   const { machine, sentence: text } = world.written;
   if (!text) return null;
   const input = field({
     value: text, class: "sentence", "data-key": "sentence", "aria-label": `The ${machine} that the machine is made from`, readonly: machine === "declare",
-  }, (said) => gesture({ kind: "sentence", sentence: said }));
+  }, (value) => gesture({ kind: "sentence", sentence: value }));
   return make("label", { class: "choice wide" }, make("span", {}, machine), input);
 }
 
@@ -115,11 +115,11 @@ function panel(world, all, title, label, part) {
   return make("div", { class: "drawing", "data-title": title }, shown.svg);
 }
 
-// The name of an agent, which can be changed here unless the text describes it together with others.
+// The name of an agent, which can be edited unless it belongs to a team of identical agents.
 function agentName(world, name) {
   if (world.written.team) return make("b", {}, name);
   return field({ class: "editable-name", value: name, title: name, size: clamp(name.length, 2, 18), "aria-label": `Name of the agent ${name}`, "data-key": `agent ${name}` },
-    (said) => gesture({ kind: "rename agent", agent: name, name: said.trim() }));
+    (value) => gesture({ kind: "rename agent", agent: name, name: value.trim() }));
 }
 
 function showAgents(world, machines) {
@@ -140,9 +140,9 @@ function showAgents(world, machines) {
   redraw(find("agents"), cards, more > 0 ? make("p", { class: "soft" }, `… and ${more} more agents`) : null);
 }
 
-// Changing by hand: a state is moved by its middle, a transition drawn from its handle.
+// Editing a drawing: drag a state by its middle to move it, by its handle to add a transition.
 
-function makeEditable(world, picture, { svg, nodes, edges, spots, sizes }, part) {
+function makeEditable(world, picture, { svg, nodes, edges, positions, sizes }, part) {
   svg.classList.add("editable");
   svg.setAttribute("role", "group");
   nodes.forEach((node, index) => {
@@ -151,7 +151,7 @@ function makeEditable(world, picture, { svg, nodes, edges, spots, sizes }, part)
     node.setAttribute("aria-label", `State ${name}${picture.final.includes(index) ? ", final" : ""}${picture.initial === index ? ", initial" : ""}`);
     node.dataset.key = `state ${part} ${name}`;
     node.classList.toggle("selected", selected?.part === part && selected.state === name);
-    const [x, y] = spots[index];
+    const [x, y] = positions[index];
     const handle = draw("circle", { class: "handle", cx: x + sizes[index][0] / 2, cy: y, r: 5 }, draw("title", {}, "Drag to another state, or to an empty spot for a new one"));
     node.append(handle);
     node.addEventListener("keydown", (event) => {
@@ -165,7 +165,7 @@ function makeEditable(world, picture, { svg, nodes, edges, spots, sizes }, part)
       if (event.button) return;
       event.preventDefault();
       node.focus({ preventScroll: true });
-      if (event.target === handle) dragTransition(world, picture, svg, part, index, nodes, spots, sizes);
+      if (event.target === handle) dragTransition(world, picture, svg, part, index, nodes, positions, sizes);
       else dragState(world, picture, svg, part, name, event);
     });
   });
@@ -187,7 +187,7 @@ function makeEditable(world, picture, { svg, nodes, edges, spots, sizes }, part)
   rove([...nodes, ...edges], part, nodes[picture.initial]);
 }
 
-// Tab leads to one state or transition of a machine, the one that had the focus last; arrow keys lead to the others.
+// Tab focuses one state or transition of a machine, the last one that had the focus; arrow keys focus the others.
 function rove(elements, part, first) {
   const stop = elements.find((element) => element.dataset.key === stops.get(part)) ?? first;
   for (const element of elements) {
@@ -199,7 +199,7 @@ function rove(elements, part, first) {
   }
 }
 
-// Move the focus to what is next in a direction: near, and not far aside.
+// Move the focus to the nearest state or transition in a direction.
 function step(key, from) {
   const direction = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
   if (!direction) return false;
@@ -256,14 +256,14 @@ function dragState(world, picture, svg, part, name, event) {
     isMoved ||= Math.hypot(...by) > 4;
     if (!isMoved) return;
     pins.set(name, [from[0] + by[0], from[1] + by[1]]);
-    const next = drawMachine(picture, { styles: stylesOf(world), label: "", pins }).svg; // its arrows follow
+    const next = drawMachine(picture, { styles: stylesOf(world), label: "", pins }).svg; // redraws its transitions, too
     for (const attribute of ["viewBox", "width", "height", "class"]) next.setAttribute(attribute, svg.getAttribute(attribute));
     next.style.cssText = svg.style.cssText;
     shown.replaceWith(next);
     shown = next;
   }, (last) => {
     if (last && !isMoved) choose(world, { part, state: name });
-    else if (last) place(part, Object.fromEntries(pins));
+    else if (last) setPositions(part, Object.fromEntries(pins));
     else {
       pins.set(name, from);
       showMachines(world);
@@ -271,11 +271,11 @@ function dragState(world, picture, svg, part, name, event) {
   });
 }
 
-function dragTransition(world, picture, svg, part, index, nodes, spots, sizes) {
-  const [x, y] = [spots[index][0] + sizes[index][0] / 2, spots[index][1]];
+function dragTransition(world, picture, svg, part, index, nodes, positions, sizes) {
+  const [x, y] = [positions[index][0] + sizes[index][0] / 2, positions[index][1]];
   const line = draw("path", { class: "thread" });
   svg.append(line);
-  const under = ([left, top]) => spots.findIndex(([u, v], index) => Math.hypot((u - left) / sizes[index][0], (v - top) / sizes[index][1]) < 0.55);
+  const under = ([left, top]) => positions.findIndex(([u, v], index) => Math.hypot((u - left) / sizes[index][0], (v - top) / sizes[index][1]) < 0.55);
   const light = (target) => nodes.forEach((node, number) => node.classList.toggle("target", number === target));
   follow((now) => {
     const at = pointIn(svg, now);
@@ -293,12 +293,12 @@ function dragTransition(world, picture, svg, part, index, nodes, spots, sizes) {
   });
 }
 
-// Add a transition, with a spot for a state that is new; the condition of an event that is new is asked for.
-async function addTransition(world, what, spot = null) {
+// Add a transition, with the position of a new state; ask for the condition of a new event.
+async function addTransition(world, what, position = null) {
   const isNew = world.map && !world.events.some((event) => event.name === what.event);
-  if (spot) pinsOf(what.part).set(what.target, spot);
+  if (position) pinsOf(what.part).set(what.target, position);
   const isDone = await gesture({ kind: "transition", ...what });
-  if (spot && !isDone) pinsOf(what.part).delete(what.target);
+  if (position && !isDone) pinsOf(what.part).delete(what.target);
   if (isDone && isNew) askCondition(what.event);
   return isDone;
 }
@@ -309,14 +309,14 @@ function freshName(states) {
   return `u${number}`;
 }
 
-// Ask on which event a new transition is, where the pointer is.
-function askEvent(world, part, state, target, at, spot) {
+// Ask at the pointer for the event of a new transition.
+function askEvent(world, part, state, target, at, position) {
   const list = make("datalist", { id: "event-names" }, world.events.map((event) => make("option", { value: event.name })));
   const input = make("input", { type: "text", list: "event-names", required: true, "aria-label": `Event of the transition from ${state} to ${target}`, placeholder: "event", size: 12 });
   const dialog = make("dialog", { class: "small-dialog", onclose: () => dialog.remove() },
     make("form", {
       method: "dialog",
-      onsubmit: () => addTransition(world, { part, state, target, event: input.value.trim() }, spot),
+      onsubmit: () => addTransition(world, { part, state, target, event: input.value.trim() }, position),
     }, make("span", {}, `${state} → ${target} on `), input, list, make("button", { class: "main" }, "Add")));
   document.body.append(dialog);
   dialog.showModal();
@@ -325,7 +325,7 @@ function askEvent(world, part, state, target, at, spot) {
   input.focus();
 }
 
-// What is chosen, with all that can be done to it; keys are enough.
+// Fields and buttons for the selected state or transition.
 function inspector(world, picture, part) {
   if (!picture.states) return null;
   if (selected?.part !== part) return part === "" ? hint() : null;
@@ -338,10 +338,10 @@ const hint = () => make("p", { class: "soft hint" }, "Select a state or a transi
 
 function stateInspector(world, picture, part, state) {
   const index = picture.states.indexOf(state);
-  const name = field({ value: state, "aria-label": "Name of the state", "data-focus": "name", "data-key": "state name", size: 12 }, async (said) => {
-    const next = said.trim();
-    const spot = pinsOf(part).get(state);
-    if (spot) pinsOf(part).set(next, spot);
+  const name = field({ value: state, "aria-label": "Name of the state", "data-focus": "name", "data-key": "state name", size: 12 }, async (value) => {
+    const next = value.trim();
+    const position = pinsOf(part).get(state);
+    if (position) pinsOf(part).set(next, position);
     const before = selected;
     if (before?.part === part && before.state === state) selected = { part, state: next };
     const isDone = await gesture({ kind: "rename state", part, state, name: next });
@@ -351,10 +351,10 @@ function stateInspector(world, picture, part, state) {
   const event = make("input", { type: "text", list: "all-events", "aria-label": "Event of a new transition", placeholder: "event", "data-key": `new event ${part} ${state}`, "data-focus": "new event", size: 9 });
   const target = make("input", { type: "text", list: "all-states", "aria-label": "State that it leads to", placeholder: "state", "data-key": `new target ${part} ${state}`, "data-focus": "new target", size: 9 });
   const add = async () => {
-    const said = { event: event.value.trim(), target: target.value.trim() };
-    if (!said.event || !said.target) return;
+    const added = { event: event.value.trim(), target: target.value.trim() };
+    if (!added.event || !added.target) return;
     for (const input of [event, target]) input.dataset.sent = input.value;
-    if (!(await addTransition(world, { part, state, ...said }))) for (const input of [event, target]) delete input.dataset.sent;
+    if (!(await addTransition(world, { part, state, ...added }))) for (const input of [event, target]) delete input.dataset.sent;
   };
   return make("div", { class: "inspector", role: "group", "aria-label": `State ${state}` },
     make("label", { class: "choice" }, make("span", {}, "state"), name),
@@ -375,7 +375,7 @@ function edgeInspector(picture, part, from, to) {
     edge.events.map((event, index) => {
       const name = field({
         value: event, "aria-label": `Name of the event ${event}`, "data-key": `event ${event}`, "data-focus": index ? null : "event", size: 9,
-      }, (said) => gesture({ kind: "rename event", event, name: said.trim() }));
+      }, (value) => gesture({ kind: "rename event", event, name: value.trim() }));
       return make("span", { class: "choice" }, name,
         make("button", { type: "button", class: "small", "data-key": `cut ${event}`, "aria-label": `Remove the transition on ${event}`, onclick: () => gesture({ kind: "cut", part, state: from, event }) }, "Remove"));
     }));

@@ -1,4 +1,4 @@
-// The page: what is where, keys that work everywhere, and what happens when the text has changed.
+// The page: banners, tabs, global keys, and updates when the text has changed.
 
 import { ask, watchConnection } from "/api.js";
 import { find, make, offerThemes, whenFree } from "/dom.js";
@@ -12,7 +12,7 @@ import { startDivider } from "/divider.js";
 import { canRedo, canUndo, isDirty, keepMine, lookAtDisk, nameTab, open, redo, settleDraft, store, takeTheirs, theirs, undo, watch } from "/store.js";
 import { showCounterexample, showVerdict } from "/verdict.js";
 
-const LOOK_EVERY = 2000; // milliseconds, at the file on disk
+const LOOK_EVERY = 2000; // milliseconds between checks of the file on disk
 
 function showWorld() {
   const { world, error } = store;
@@ -32,12 +32,12 @@ function showWorld() {
   offerStart();
 }
 
-// An empty text is best begun with another.
+// Offer other texts to start from if the text is empty.
 function offerStart() {
   if (!store.text.trim()) find("verdict").append(make("button", { type: "button", class: "main", onclick: showStart }, "Start from a task"));
 }
 
-// Show again what a gesture that was refused has left changed on the page.
+// Redraw after a refused gesture, which may have left changes on the page.
 function showAgain() {
   showMachines(store.world);
   showMap(store.world, true);
@@ -61,7 +61,7 @@ function banner(id, ...content) {
   if (content.length) find("banners").append(make("div", { id, class: "banner", role: "alert" }, content));
 }
 
-// What was typed before and not saved is there again, and can be had or not.
+// Offer to keep or discard unsaved text that was restored.
 function showRestored() {
   if (store.file.restored === undefined) banner("restored");
   else if (!find("restored")) {
@@ -157,7 +157,7 @@ async function begin() {
   const hello = await untilAnswered("hello");
   await nameTab(hello.folder);
   const fresh = await startWith("new task");
-  if (!(await open(hello.name, fresh))) await open(null, fresh); // a file that cannot be read, and the reason is told
+  if (!(await open(hello.name, fresh))) await open(null, fresh); // the file cannot be read; a message says why
   const look = () => document.hidden || lookAtDisk().catch(() => {});
   setInterval(look, LOOK_EVERY);
   document.addEventListener("visibilitychange", look);

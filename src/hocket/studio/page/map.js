@@ -6,12 +6,12 @@ import { gesture, store } from "/store.js";
 
 const BRUSHES = [["wall", "Wall"], ["floor", "Floor"], ["place", "Place"], ["start", "Start"], ["gate", "Gate"]];
 const CORNERS = ["lower right", "upper left", "upper right", "lower left"];
-const NEVER = ""; // in place of an event
+const NEVER = ""; // stands for no event
 const brush = { kind: "wall", place: "", agent: "", open: NEVER, close: NEVER, corner: CORNERS[0] };
-let cursor = 0; // the cell that keys are about
+let cursor = 0; // the cell that keys act on
 let painted = null; // the cells of a stroke
 
-let shown = ""; // what the picture is of
+let shown = ""; // the content of the picture
 
 export function showMap(world, isRefused = false) {
   const root = find("map");
@@ -19,7 +19,7 @@ export function showMap(world, isRefused = false) {
   if (!world.map) return;
   settleBrush(world);
   const content = JSON.stringify([world.name, world.map, world.agents.map((agent) => agent.name), world.events.map((event) => event.name), brush.kind]);
-  if (content === shown && !isRefused) return; // most edits are about something else
+  if (content === shown && !isRefused) return; // most edits do not change the map
   shown = content;
   moment = null;
   const svg = drawMap(world, `The map of ${world.name}, ${world.map.rows} rows and ${world.map.columns} columns. Arrow keys move, space paints.`);
@@ -32,9 +32,9 @@ export function showMap(world, isRefused = false) {
   redraw(root, make("div", { class: "head" }, make("h2", {}, "Map"), size(world)), tools(world), svg, where, legend(world));
 }
 
-let moment = null; // what is shown on the map in place of the starts
+let moment = null; // the step of an episode that is shown instead of the starts
 
-// Show where agents are at a step of an episode, and what is closed then; without one, where they start.
+// Show agents and closed areas at a step of an episode; without a step, show the starts.
 export function showOnMap(world, step) {
   const svg = find("map").querySelector(".map");
   if (!svg || step === moment) return;
@@ -44,11 +44,11 @@ export function showOnMap(world, step) {
     return;
   }
   const agents = svg.querySelectorAll(".starts .agent");
-  placeAgents(world, step.cells).forEach((spot, index) => moveAgent(agents[index], spot));
+  placeAgents(world, step.cells).forEach((position, index) => moveAgent(agents[index], position));
   for (const area of svg.querySelectorAll("[data-area]")) area.classList.toggle("open", !step.closed.includes(Number(area.dataset.area)));
 }
 
-// A brush can only have what there is.
+// Replace values of the brush that no longer exist.
 function settleBrush(world) {
   const { map, agents, events } = world;
   cursor = Math.min(cursor, map.rows * map.columns - 1);
@@ -59,7 +59,7 @@ function settleBrush(world) {
   if (brush.open === NEVER && brush.close === NEVER) takeGate(world) || (brush.open = events[0]?.name ?? NEVER);
 }
 
-// A brush for a gate that is there paints the same gate.
+// Give the brush the events of an existing gate.
 function takeGate(world) {
   const gate = world.map.areas.flatMap((area) => area.gates).find((each) => each.place === brush.place && each.agent === brush.agent);
   if (gate) [brush.open, brush.close] = [gate.open, gate.close];
@@ -176,7 +176,7 @@ function paint(cells, map) {
   gesture(byKind[brush.kind]);
 }
 
-// The name of a place, which can be changed here.
+// The name of a place, as a field.
 function placeName(name) {
   return field({ class: "editable-name", value: name, title: name, size: clamp(name.length, 4, 18), "aria-label": `Name of the place ${name}`, "data-key": `place ${name}` }, async (value) => {
     const next = value.trim();

@@ -1,4 +1,4 @@
-// A game: walk agents by keys, beside teammates that act at random, by optimal policies, or as they have learnt.
+// A game: the user controls agents by keys; the others act at random, by optimal policies, or as trained.
 
 import { ask } from "/api.js";
 import { choice, counted, disc, drawAgent, find, isCalm, make, toast } from "/dom.js";
@@ -12,7 +12,7 @@ const KEYS = {
   ArrowDown: "down", s: "down", j: "down", ArrowLeft: "left", a: "left", h: "left", " ": "stay", ".": "stay",
 };
 const PAD = [["up", "▲"], ["left", "◀"], ["stay", "•"], ["right", "▶"], ["down", "▼"]];
-const DELAY = 180; // milliseconds between the steps of a team that plays by itself
+const DELAY = 180; // milliseconds between steps when the team runs
 
 const game = { mates: {}, moves: [], seed: 0, turn: {}, moment: null, world: null, run: null };
 let parts = null;
@@ -139,7 +139,7 @@ function stepBack() {
   fetchMoment();
 }
 
-// A team that nobody controls plays by itself until it is paused.
+// Run the team until it is paused or the game ends.
 async function toggle() {
   const run = game.run ? null : {};
   game.run = run;
@@ -165,13 +165,13 @@ function showMoment(moment) {
   }
   const { world } = game;
   game.moment = moment;
-  if (moment.outcome) game.moves = game.moves.slice(0, moment.time); // what was pressed after the end is no step
+  if (moment.outcome) game.moves = game.moves.slice(0, moment.time); // moves after the end do not count
   parts.svg.querySelector(".starts").replaceChildren(...parts.agents);
   for (const area of parts.svg.querySelectorAll("[data-area]")) area.classList.toggle("open", !moment.closed.includes(Number(area.dataset.area)));
-  const spots = placeAgents(world, moment.cells);
+  const positions = placeAgents(world, moment.cells);
   const latest = moment.events.filter(([step]) => step === moment.time).map(([, event]) => event);
   world.agents.forEach((agent, index) => {
-    moveAgent(parts.agents[index], spots[index]);
+    moveAgent(parts.agents[index], positions[index]);
     const isInvolved = latest.some((event) => agent.knows.includes(event));
     parts.agents[index].classList.toggle("flash", isInvolved);
     const { state, row } = parts.crew[index];

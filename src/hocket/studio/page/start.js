@@ -1,4 +1,4 @@
-// Files: open one, begin anew, or begin with a task of the gallery.
+// Files: open or create one, or start from a task of the gallery.
 
 import { ask } from "/api.js";
 import { find, make, toast } from "/dom.js";
@@ -60,10 +60,10 @@ async function beginWith(name, dialog) {
   dialog.close();
 }
 
-const SUFFIXES = /\.(toml|json|txt|dot|gv|hoa)$/i; // of what can be read
+const SUFFIXES = /\.(toml|json|txt|dot|gv|hoa)$/i; // of files that can be read
 export const withSuffix = (name) => (!name || SUFFIXES.test(name) ? name : `${name}.toml`);
 
-// Save under the name that there is, or ask for one.
+// Save the file; ask for a name if it has none.
 export function saveOrAsk() {
   if (store.file.name !== null) return save().catch(() => toast("The studio does not answer. Nothing is lost; try again when it is back."));
   const proposed = `${(store.world?.name ?? "task").toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "task"}.toml`;

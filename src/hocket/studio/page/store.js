@@ -1,46 +1,46 @@
-// The text, which is the one truth: its history, what it means, where it is kept, and who is told.
+// The text, from which everything else follows: its history, meaning, file and drafts, and the watchers of changes.
 
 import { ask, watchConnection } from "/api.js";
 import { toast } from "/dom.js";
 
 const MOST_STEPS = 300; // of the history
 const TOGETHER = 900; // milliseconds between keys that make one step of the history
-const PARTING = 2000; // milliseconds that a page which is loaded again may take to let go of its name
-const HURRY = 1000; // milliseconds that a check may go on for while a newer text waits
-const LAG = 150; // milliseconds after which what is shown no longer counts as the answer to the text
+const PARTING = 2000; // milliseconds to wait for the lock of a page that is being reloaded
+const HURRY = 1000; // milliseconds that a check may continue while a newer text waits
+const LAG = 150; // milliseconds after which an old verdict is marked as outdated
 
-// A file: its name, what it had when it was read or written, the text that it has, and what somebody else has written.
-// There is one value for each, which all moments of the history share: what is on disk does not change with it.
-// `places` says where states were put: by part of the file, by state.
-const newFile = (name = null) => ({ name, mark: null, saved: "", theirs: null, places: {} });
+// A file: its name, fingerprint and text when it was last read or written, and a conflicting text of another program.
+// All snapshots of the history share one object per file, as undo does not change the disk.
+// `positions`: of states in drawings, by part of the file and state.
+const newFile = (name = null) => ({ name, mark: null, saved: "", theirs: null, positions: {} });
 const files = new Map(); // by name
 
 export const store = {
   text: "",
   file: newFile(),
-  world: null, // the last meaning that there was
-  verdict: null, // what was played and searched for that world; null until then
-  error: null, // why the text means nothing now
-  checkedAt: null, // when the server last said what a text means
-  isAway: false, // nobody answers
-  revision: 0, // counts the texts
+  world: null, // the description of the last valid text
+  verdict: null, // the slower checks of that text; null until they are done
+  error: null, // the error in the text
+  checkedAt: null, // time of the server's last answer
+  isAway: false, // the server does not answer
+  revision: 0, // counts changes of the text
 };
 
 const watchers = new Set();
 const past = [];
 const future = [];
-const LONG_AGO = -Infinity; // times are counted from the loading of the page
+const LONG_AGO = -Infinity; // performance.now() counts from the loading of the page
 let lastTyped = LONG_AGO;
 
 export const watch = (watcher) => watchers.add(watcher);
-const tell = (what) => watchers.forEach((watcher) => watcher(what));
+const notify = (what) => watchers.forEach((watcher) => watcher(what));
 export const isDirty = () => store.text !== store.file.saved;
 export const canUndo = () => past.length > 0;
 export const canRedo = () => future.length > 0;
 
 // Changing.
 
-const moment = () => ({ text: store.text, file: store.file, places: store.file.places });
+const snapshot = () => ({ text: store.text, file: store.file, positions: store.file.positions });
 
 export function type(text) {
   if (text === store.text) return;
@@ -59,7 +59,7 @@ export function change(text, world = null, file = store.file) {
 }
 
 function remember() {
-  past.push(moment());
+  past.push(snapshot());
   if (past.length > MOST_STEPS) past.shift();
   future.length = 0;
 }
@@ -68,48 +68,48 @@ function settle(text, how, world = null) {
   store.text = text;
   store.revision += 1;
   keepDraft();
-  tell(how);
+  notify(how);
   if (world) understood(world);
   else understand();
 }
 
 function step(from, to) {
   if (!from.length) return;
-  to.push(moment());
-  const { text, file, places } = from.pop();
+  to.push(snapshot());
+  const { text, file, positions } = from.pop();
   const isMove = text === store.text && file === store.file;
   store.file = file;
-  keepPlaces(places);
+  keepPositions(positions);
   lastTyped = LONG_AGO;
-  if (isMove) tell("moved");
+  if (isMove) notify("moved");
   else settle(text, "changed");
 }
 
-// Put a state of a part somewhere else, or let all of them be laid out anew.
-export function place(part, spots) {
+// Set the positions of the states of a part; undefined lets Graphviz place them again.
+export function setPositions(part, positions) {
   remember();
-  keepPlaces({ ...store.file.places, [part]: spots });
-  tell("moved");
+  keepPositions({ ...store.file.positions, [part]: positions });
+  notify("moved");
 }
 
-export function keepPlaces(places, file = store.file) {
-  file.places = places;
+export function keepPositions(positions, file = store.file) {
+  file.positions = positions;
   if (file.name === null) return;
   try {
-    localStorage.setItem(placesKey(file.name), JSON.stringify(places));
-  } catch {} // a full storage loses no text
+    localStorage.setItem(positionsKey(file.name), JSON.stringify(positions));
+  } catch {} // the storage is full; no text is lost
 }
 
-const placesKey = (name) => `hocket places ${JSON.stringify([folder, name])}`;
+const positionsKey = (name) => `hocket places ${JSON.stringify([folder, name])}`;
 
 export const undo = () => step(past, future);
 export const redo = () => step(future, past);
 
 // Understanding.
 
-// Has the newest text answered: one request after another, of which one that takes long is given up for a newer text.
+// Sends the newest text to a job, one request at a time; a slow one is cancelled when there is a newer text.
 function follower(job, take) {
-  let pending = null; // since when, and how to give it up
+  let pending = null; // the start of the current request, and its controller
   let answered = -1;
   const giveUp = (old) => setTimeout(() => old === pending && old.call.abort(), Math.max(old.since + HURRY - performance.now(), 0));
   const once = async (revision) => {
@@ -134,7 +134,7 @@ function follower(job, take) {
       try {
         while (answered !== store.revision) await once(store.revision);
       } catch {
-        answered = -1; // the connection is back some time, and then it is asked again
+        answered = -1; // asked again when the connection is back
       } finally {
         pending = null;
       }
@@ -146,15 +146,15 @@ const meaning = follower("understand", understood);
 const judgement = follower("judge", (verdict) => {
   if (store.error) return;
   store.verdict = verdict;
-  tell("judged");
+  notify("judged");
 });
 
-let gestures = 0; // that wait for their text
+let gestures = 0; // that wait for an answer
 export const isBehind = () => store.isAway || gestures > 0 || meaning.isBehind();
 
-// What is shown is marked as old unless an answer comes soon.
+// Mark the verdict as outdated unless an answer comes soon.
 function expectAnswer() {
-  setTimeout(() => isBehind() && tell("behind"), LAG);
+  setTimeout(() => isBehind() && notify("behind"), LAG);
 }
 
 function understand() {
@@ -168,20 +168,20 @@ function understood(world) {
   if (world.refused) store.error = { message: world.refused, line: null, isCutOff: true };
   else store.error = world.error;
   if (!store.error) {
-    store.world = Object.assign(world, { text: store.text }); // a game is played by what is shown
+    store.world = Object.assign(world, { text: store.text }); // games are played with this text
     store.verdict = null;
     judgement.run();
   }
-  tell("understood");
+  notify("understood");
   document.documentElement.dataset.revision = store.revision;
 }
 
 watchConnection((state) => {
   store.isAway = state !== "here";
-  if (state !== "here") tell("behind");
+  if (state !== "here") notify("behind");
   else if (meaning.isBehind()) understand();
   else {
-    tell("understood");
+    notify("understood");
     judgement.run();
   }
 });
@@ -196,7 +196,7 @@ export function gesture(what) {
   queue = queue.then(() => perform(what)).catch(() => {
     gestures -= 1;
     toast("The studio does not answer. Try again when it is back.");
-    tell("refused");
+    notify("refused");
   });
   return queue;
 }
@@ -205,7 +205,7 @@ async function perform(what) {
   const refuse = (why) => {
     gestures -= 1;
     toast(why);
-    tell("refused");
+    notify("refused");
     return false;
   };
   if (store.error && !meaning.isBehind()) return refuse("Fix the errors in the text first.");
@@ -214,19 +214,19 @@ async function perform(what) {
   if (answer.refused) return refuse(answer.refused);
   if (store.text !== before) return refuse("The text has changed in the meantime; try again.");
   gestures -= 1;
-  if (answer.text === before) tell("refused"); // nothing to change
+  if (answer.text === before) notify("refused"); // nothing to change
   change(answer.text, answer.world);
   return true;
 }
 
-// Drafts: what was typed and not saved, so that neither a restart nor a crash loses it.
+// Drafts: unsaved text in the browser's storage, for restarts and crashes.
 
 const PREFIX = "hocket draft ";
 let tab = sessionStorage.getItem("hocket tab");
 let folder = "";
 
-// Each tab has a name of its own, and holds a lock of that name as long as it lives. One that is loaded again may have to
-// wait for the lock, as the browser takes it from what was there before in its own time; a copy of a tab waits in vain.
+// Each tab has its own name, and holds a lock of that name while it is open. A reloaded tab may have to wait until the
+// browser releases the lock of the page before; a duplicated tab never gets it, and takes a new name.
 export async function nameTab(where) {
   folder = where;
   tab ??= crypto.randomUUID();
@@ -255,7 +255,7 @@ function keepDraft() {
   }
 }
 
-// Find what was typed into a file and not saved: by this tab, or by one that is gone.
+// Find the draft of a file that this tab or a closed one has left.
 async function findDraft(name) {
   const held = new Set((await navigator.locks.query()).held.map((lock) => lock.name));
   const drafts = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX)).flatMap((key) => {
@@ -276,14 +276,14 @@ export async function open(name, fallback = "") {
   }
   if (name !== null && answer.name === null) {
     const draft = store.text ? null : await findDraft(null);
-    begin(draft?.isOwn ? draft.text : answer.text); // a page that is loaded again goes on where it was
-    tell("opened");
+    begin(draft?.isOwn ? draft.text : answer.text); // a reloaded page keeps its text
+    notify("opened");
     toast(`${name} was converted to TOML. Save it to write a file.`);
     return true;
   }
   const draft = await findDraft(name);
   const saved = answer.text ?? "";
-  const file = Object.assign(files.get(name) ?? { ...newFile(name), places: keptPlaces(name) }, { mark: answer.mark, saved, theirs: null });
+  const file = Object.assign(files.get(name) ?? { ...newFile(name), positions: savedPositions(name) }, { mark: answer.mark, saved, theirs: null });
   if (name !== null) files.set(name, file);
   if (draft && draft.text !== saved) {
     if (draft.mark === answer.mark) file.restored = saved;
@@ -292,25 +292,25 @@ export async function open(name, fallback = "") {
     localStorage.removeItem(draft.key);
     keepDraft();
   } else change(answer.text ?? fallback, null, file);
-  if (!past.some((version) => version.text)) past.length = 0; // there is nothing before the first text
-  tell("opened");
+  if (!past.some((version) => version.text)) past.length = 0; // the first text is not undone
+  notify("opened");
   return true;
 }
 
-function keptPlaces(name) {
+function savedPositions(name) {
   try {
-    return JSON.parse(localStorage.getItem(placesKey(name))) ?? {};
+    return JSON.parse(localStorage.getItem(positionsKey(name))) ?? {};
   } catch {
     return {};
   }
 }
 
-// A restored draft is kept, or the file as it is comes back, and undo has the draft.
+// Keep a restored draft, or return to the file on disk; undo then restores the draft.
 export function settleDraft(isKept) {
   const { restored } = store.file;
   delete store.file.restored;
   if (!isKept) change(restored);
-  tell("file");
+  notify("file");
 }
 
 // Begin with a text that has no file yet.
@@ -318,11 +318,11 @@ export const begin = (text) => change(text, null, newFile());
 
 export const theirs = () => store.file.theirs;
 
-let writing = Promise.resolve(); // one after another, or a second one would take the first for somebody else's
-let writes = 0; // counts those that have begun or ended
+let writing = Promise.resolve(); // one save after another, as else the first would look like a change by another program
+let writes = 0; // counts beginnings and ends of saves
 
 export function save(name = store.file.name) {
-  const { text, file } = store; // as they are now, whatever is typed or opened meanwhile
+  const { text, file } = store; // later input does not belong to this save
   const turn = writing.then(() => write(name, text, file));
   writing = turn.catch(() => {});
   return turn;
@@ -341,8 +341,8 @@ async function write(name, text, file) {
     delete file.restored;
     files.set(name, file);
     keepDraft();
-    keepPlaces(file.places, file);
-    tell("file");
+    keepPositions(file.positions, file);
+    notify("file");
     return true;
   }
   return false;
@@ -350,15 +350,15 @@ async function write(name, text, file) {
 
 function conflict(file, { text, mark }) {
   file.theirs = { text, mark };
-  tell("conflict");
+  notify("conflict");
 }
 
-// Two texts, and a choice between them; either way the other one can be had again by undo.
+// Resolve a conflict by either text; undo restores the other one.
 export function keepMine() {
   const { mark, text } = theirs();
   Object.assign(store.file, { mark, saved: text ?? "", theirs: null });
   keepDraft();
-  tell("file");
+  notify("file");
   return save();
 }
 
@@ -366,10 +366,10 @@ export function takeTheirs() {
   const { mark, text } = theirs();
   Object.assign(store.file, { mark, saved: text ?? "", theirs: null });
   change(text ?? "");
-  tell("file");
+  notify("file");
 }
 
-// A file that somebody else changes is read again where nothing was typed, and else there is a choice.
+// Check whether another program has changed the file: reload it, or report a conflict if there is unsaved text.
 export async function lookAtDisk() {
   const { file } = store;
   const { name, mark } = file;
@@ -383,7 +383,7 @@ export async function lookAtDisk() {
   if (!isDirty() && answer.text !== null) {
     Object.assign(file, { mark: answer.mark, saved: answer.text });
     change(answer.text);
-    tell("file");
+    notify("file");
     toast("The file has changed on disk and was reloaded.");
   } else conflict(file, answer);
 }

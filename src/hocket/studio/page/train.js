@@ -1,4 +1,4 @@
-// Training: choose a learner, see its tests as they come, stop it, go on; then the report with its episodes.
+// Training: learner and settings, tests while it runs, stop and continue, and the report with its episodes.
 
 import { ask, follow } from "/api.js";
 import { choice, draw, find, grouped, make, redraw, toast } from "/dom.js";
@@ -6,12 +6,12 @@ import { store, watch } from "/store.js";
 
 const WIDTH = 760;
 const HEIGHT = 250;
-const TOGETHER = 10; // tests of which the mean is drawn
+const TOGETHER = 10; // tests in a moving average
 const MOST_POINTS = 500; // of a curve
 const BUSY = ["starting", "compiling", "training", "reviewing"];
 const EDGE = { left: 56, right: 14, top: 22, bottom: 40 };
 
-const training = { id: null, now: "", before: null, step: 0, steps: 0, most: 1000, tests: [], report: null, text: "" }; // before: when it was told to stop or go on
+const training = { id: null, now: "", before: null, step: 0, steps: 0, most: 1000, tests: [], report: null, text: "" }; // before: its state when the last command was sent
 const asked = { learner: null, steps: 50_000, seeds: 3, settings: {}, kind: "softmax" };
 let known = null; // the learners
 let parts = null;
@@ -134,7 +134,7 @@ async function stopOrGo() {
   training.before = training.now;
   showNow();
   const answer = await ask("steer", { training: training.id, command }).catch(() => ({ refused: "The studio does not answer." }));
-  if (!answer.refused) return; // what comes of it is told as all the rest is
+  if (!answer.refused) return; // the stream of messages shows the effect
   toast(answer.refused);
   training.before = null;
   showNow();
@@ -157,7 +157,7 @@ function showNow() {
   parts.steer.disabled = !["training", "stopped"].includes(now) || now === training.before;
 }
 
-// The report of what was learnt so far, with its curves and episodes, in a frame of its own.
+// The latest report, with curves and episodes, in a frame.
 function showReport() {
   if (!parts) return;
   const { id, report } = training;
@@ -212,7 +212,7 @@ function drawChart() {
   parts.chart.replaceChildren(svg, make("p", { class: "soft" }, `Test steps (limit ${grouped(most)}), averaged over the last ten tests: each seed, and the median over seeds. Latest: ${grouped(last[1])}.`));
 }
 
-// Round numbers, of few or of more leading digits.
+// Round numbers with given leading digits.
 const roundNumbers = (digits) => [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000].flatMap((power) => digits.map((digit) => digit * power));
 
 function ticks(bottom, top) {
@@ -221,7 +221,7 @@ function ticks(bottom, top) {
   return few.length > 2 ? few : within([1, 1.5, 2, 2.5, 3, 4, 5, 7]);
 }
 
-// The steps that the chart has room for: what was done and some more, so that what is new can be seen from the beginning.
+// The range of the step axis: a round number above the steps so far.
 const spanOf = (done, steps) => Math.min(roundNumbers([1, 2, 4, 6, 8]).find((number) => number >= done * 1.1) ?? steps, steps || 1);
 
 // The mean of the last tests of each seed, as in reports.
@@ -237,7 +237,7 @@ function smoothed(rows) {
   });
 }
 
-// Not more points than can be seen.
+// Leave out points of a long curve.
 function thinned(rows) {
   const every = Math.ceil(rows.length / MOST_POINTS);
   return rows.filter((_, index) => index % every === 0 || index === rows.length - 1);

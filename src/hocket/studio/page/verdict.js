@@ -1,4 +1,4 @@
-// The verdict line by line and, where it is no, a counterexample to play step by step, and buttons that repair it.
+// The verdict, and if it is negative, the counterexample step by step and buttons for repairs.
 
 import { ask } from "/api.js";
 import { find, make, redraw } from "/dom.js";
@@ -6,14 +6,14 @@ import { pictureOf, whenDrawn } from "/machines.js";
 import { showOnMap } from "/map.js";
 import { gesture, isBehind, store } from "/store.js";
 
-let at = 0; // the step of the example, or of the walk to where the team stalls
-let told = ""; // which of them
+let at = 0; // the step of the counterexample, or of the episode that stalls
+let shownExample = ""; // the key of the one that is shown
 const SYMBOLS = { yes: "✓", no: "✗", unknown: "?", behind: "…", note: "–" };
 
 const line = (kind, text, attributes = {}) => make("p", { class: `answer ${kind}`, ...attributes },
   make("span", { class: "symbol", "aria-hidden": "true" }, SYMBOLS[kind]), make("span", {}, text));
 
-// The verdict is of the text that is shown, or says that it is not.
+// Show the verdict on the current text, or that it is outdated.
 export function showVerdict() {
   const { world, error, verdict } = store;
   const root = find("verdict");
@@ -25,15 +25,15 @@ export function showVerdict() {
   if (kind === "behind") root.replaceChildren(line(kind, behind()));
   else if (kind === "unknown") root.replaceChildren(line(kind, error.isCutOff ? error.message : "The text has errors; the picture shows its last valid version."));
   else {
-    const isSame = find("repairs")?.dataset.of === JSON.stringify([world.text, kind]); // they are there, or on their way
+    const isSame = find("repairs")?.dataset.of === JSON.stringify([world.text, kind]); // they are shown or requested
     const repairs = isSame ? find("repairs") : make("div", { id: "repairs", class: "repairs", "data-of": JSON.stringify([world.text, kind]) });
-    root.replaceChildren(make("div", {}, line(world.decomposable ? "yes" : "no", world.said), judged(world, verdict)), repairs);
+    root.replaceChildren(make("div", {}, line(world.decomposable ? "yes" : "no", world.message), judged(world, verdict)), repairs);
     if (!isSame && kind === "no") showRepairs(world, repairs);
   }
   showStall(world, kind === "no" ? verdict?.stall : null);
 }
 
-// What is below stays where it is until all answers are there.
+// Keep the height until all answers are there, so that nothing below moves.
 function keepHeight(root, isJudged) {
   if (isJudged) root.style.minHeight = "";
   else if (root.dataset.judged === "true") root.style.minHeight = `${root.offsetHeight}px`;
@@ -45,15 +45,15 @@ function behind() {
   return since ? `Not checked since ${since}` : "Not checked";
 }
 
-// What is played and searched follows the proof.
+// The slower checks, which follow after decomposability.
 function judged(world, verdict) {
   if (!verdict) return world.decomposable ? line("behind", world.map ? "Playing the team …" : "Checking completion …") : null;
   if (verdict.refused) return line("unknown", verdict.refused);
   const { answers, problems, warnings, notes } = verdict;
   return [
-    answers.filter((answer) => answer.required).map((answer) => line(answer.ok ? "yes" : "no", answer.said)),
+    answers.filter((answer) => answer.required).map((answer) => line(answer.ok ? "yes" : "no", answer.message)),
     problems.map((problem) => make("p", { class: "problem-line" }, problem)),
-    answers.filter((answer) => !answer.required).map((answer) => line(answer.ok ? "yes" : "note", answer.said)),
+    answers.filter((answer) => !answer.required).map((answer) => line(answer.ok ? "yes" : "note", answer.message)),
     warnings.map((warning) => make("p", { class: "warning-line" }, warning)),
     notes.length ? make("details", {}, make("summary", {}, notes.length === 1 ? "1 note" : `${notes.length} notes`), make("ul", {}, notes.map((note) => make("li", {}, note)))) : null,
   ].flat();
@@ -106,10 +106,10 @@ export function showCounterexample(world) {
   if (isNew) reveal();
 }
 
-// A story that is new is shown from its end, where it goes wrong.
+// Show a new counterexample or episode at its last step, where it fails.
 function begin(key, last) {
-  const isNew = key !== told;
-  if (isNew) [told, at] = [key, last];
+  const isNew = key !== shownExample;
+  if (isNew) [shownExample, at] = [key, last];
   at = Math.min(at, last);
   return isNew;
 }
@@ -118,7 +118,7 @@ const steps = (last, go) => make("span", { class: "group", role: "group", "aria-
   make("button", { type: "button", class: "small", "data-key": "back", disabled: at === 0, onclick: () => go(at - 1) }, "Back"),
   make("button", { type: "button", class: "small", "data-key": "forward", disabled: at === last, onclick: () => go(at + 1) }, "Next"));
 
-// The walk to where the team stalls, on the map and on the agents' machines.
+// The episode that stalls, on the map and in the agents' machines.
 function showStall(world, stall) {
   const root = find("stall");
   const isShown = !root.hidden;
@@ -143,26 +143,26 @@ function showStall(world, stall) {
   light(world);
 }
 
-// Scroll wide pictures to where their machines are.
+// Scroll wide pictures to the highlighted states.
 function reveal() {
   for (const box of document.querySelectorAll("#design .drawing")) {
     const node = box.querySelector(".node.lit");
     if (!node || box.scrollWidth <= box.clientWidth) continue;
-    const [spot, frame] = [node.getBoundingClientRect(), box.getBoundingClientRect()];
-    if (spot.left < frame.left || spot.right > frame.right) box.scrollLeft += spot.left - frame.left - frame.width / 2;
+    const [position, frame] = [node.getBoundingClientRect(), box.getBoundingClientRect()];
+    if (position.left < frame.left || position.right > frame.right) box.scrollLeft += position.left - frame.left - frame.width / 2;
   }
 }
 
 whenDrawn(light);
 
 function telling(example, step) {
-  if (step > example.trace.length) return example.said.replace(/^Counterexample \([^)]*\): a/, "A");
+  if (step > example.trace.length) return example.message.replace(/^Counterexample \([^)]*\): a/, "A");
   const where = Object.entries(example.agents).map(([agent, states]) => `${agent} in ${states[step]}`).join(", ");
   const what = step ? `After ${example.trace.slice(0, step).join(", ")}` : "At the start";
   return `${what} the team is in ${example.team[step]}, ${where}.`;
 }
 
-// Where a story is: the state of each machine, the one before it and the event between; in the end, who is confused.
+// The shown step: machine states, the last event, and at the end the states that projections confuse.
 function now(world) {
   const example = world.counterexample;
   if (example) {
@@ -175,22 +175,22 @@ function now(world) {
   return { stateOf: (title, number) => stall.steps[number]?.states[title], step: at, event: null, confusions: [] };
 }
 
-// Light the states in which the machines are and, in the end, those that are confused.
+// Highlight the current states of the machines and, at the end, those that are confused.
 function light(world) {
-  const story = now(world);
-  const proposing = new Set(story?.confusions.map((confusion) => confusion.agent));
+  const current = now(world);
+  const proposing = new Set(current?.confusions.map((confusion) => confusion.agent));
   for (const title of ["team", ...world.agents.map((agent) => agent.name)]) {
     const shown = pictureOf(title);
     if (!shown?.picture.layout) continue;
     const { picture, root, indexOf } = shown;
-    const [from, index] = story ? [story.step - 1, story.step].map((number) => indexOf(story.stateOf(title, number))) : [-1, -1];
-    const confused = new Set(story?.confusions.map((confusion) => indexOf(confusion.merged_with)));
+    const [from, index] = current ? [current.step - 1, current.step].map((number) => indexOf(current.stateOf(title, number))) : [-1, -1];
+    const confused = new Set(current?.confusions.map((confusion) => indexOf(confusion.merged_with)));
     root.querySelectorAll(".node").forEach((node) => {
       const number = Number(node.dataset.state);
       node.classList.toggle("lit", number === index);
       node.classList.toggle("confused", title === "team" ? confused.has(number) : proposing.has(title) && number === index);
     });
-    root.querySelectorAll(".edge").forEach((edge) => edge.classList.toggle("taken", Boolean(story?.event) && !story.confusions.length && edge.dataset.edge === `${from}-${index}` && takes(picture, edge.dataset.edge, story.event)));
+    root.querySelectorAll(".edge").forEach((edge) => edge.classList.toggle("taken", Boolean(current?.event) && !current.confusions.length && edge.dataset.edge === `${from}-${index}` && takes(picture, edge.dataset.edge, current.event)));
     if (title !== "team") root.classList.toggle("proposing", proposing.has(title));
   }
 }

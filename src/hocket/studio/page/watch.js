@@ -1,17 +1,17 @@
-// A team that runs as processes: where everybody is, in which states and what has happened, by the logs, every second.
+// A team that runs as processes: cells, machine states and events from its logs, updated every second.
 
 import { ask } from "/api.js";
 import { choice, counted, disc, drawAgent, find, isCalm, make } from "/dom.js";
 import { drawMap, moveAgent, placeAgents, radiusOf } from "/ground.js";
 
-const EVERY = 1000; // milliseconds between looks
-const LATEST = ""; // in place of the name of a run
+const EVERY = 1000; // milliseconds between updates
+const LATEST = ""; // stands for the latest run
 
 let chosen = LATEST;
-let world = null; // of the run that is shown, and its key
-let laid = ""; // what the parts were made for
+let world = null; // map, agents and key of the run that is shown
+let laid = ""; // the content of the page
 let parts = null;
-let round = null; // of looks; a new one ends the one before
+let round = null; // of updates; a new one ends the one before
 
 export async function show() {
   const mine = {};
@@ -19,13 +19,13 @@ export async function show() {
   while (round === mine && !find("watch").hidden) {
     if (!document.hidden) {
       const answer = await ask("runs", { run: chosen, known: world?.key ?? null }).catch(() => null);
-      if (round === mine && answer) tell(answer);
+      if (round === mine && answer) showAnswer(answer);
     }
     await new Promise((done) => setTimeout(done, EVERY));
   }
 }
 
-function tell({ runs = [], name = "", run = null, refused = null }) {
+function showAnswer({ runs = [], name = "", run = null, refused = null }) {
   if (run?.world) world = { key: run.key, ...run.world };
   const made = JSON.stringify([runs, chosen, refused, run && run.key]);
   if (made !== laid) lay(runs, refused, Boolean(run));
@@ -65,7 +65,7 @@ function board() {
 
 function showMoment(name, run) {
   for (const area of parts.svg.querySelectorAll("[data-area]")) area.classList.toggle("open", !run.closed.includes(Number(area.dataset.area)));
-  placeAgents(world, run.cells).forEach((spot, index) => moveAgent(parts.agents[index], spot));
+  placeAgents(world, run.cells).forEach((position, index) => moveAgent(parts.agents[index], position));
   run.agents.forEach((agent, index) => {
     const { state, row } = parts.crew[index];
     const killed = agent.kills ? [`came back after ${counted(agent.kills, "kill")}`] : [];
