@@ -56,7 +56,7 @@ def test_a_machine_alone_has_its_local_event_sets_in_a_table():
 
 def test_like_agents_are_changed_as_text():
     crew = start_text("crew")
-    with pytest.raises(HocketError, match="the text has no row for agent 'A1'; change teams of identical agents as text"):
+    with pytest.raises(HocketError, match="no row for agent 'A1'; change teams of identical agents as text"):
         edit(crew, "know", agent="A1", event="end", known=False)
 
 
