@@ -190,7 +190,7 @@ def test_infer_answers_no_with_the_traces_that_look_alike(hocket, tmp_path):
     ("args", "message"),
     [
         (("missing.csv", "--knows", "A1=a"), "missing.csv"),
-        (("LOG",), "say who knows what"),
+        (("LOG",), "give the local event sets"),
         (("LOG", "--knows", "A1=nothing"), "every event must be in some local event set"),
         (("LOG", "--task", "nowhere"), "nowhere"),
     ],
@@ -229,7 +229,7 @@ def test_explore_trains_with_what_it_has_learnt_beside_the_true_machine(hocket, 
 
 
 def test_ask_is_a_dialogue(hocket, monkeypatch):
-    monkeypatch.setattr("hocket.cli.infer.put", lambda console, trial: _taught(trial))
+    monkeypatch.setattr("hocket.cli.infer.ask_user", lambda console, trial: _taught(trial))
     code, out, _ = hocket("ask", "--knows", "A1=key,door", "--trials", "10")
     assert code == 0 and "door" in out and "random attempts in a row agreed" in out
     code, out, _ = hocket("ask", "--knows", "A1=key,door", "--trials", "10", "--json")

@@ -1,10 +1,11 @@
-"""check, repair, show: is it sound and completed by a team, if not which events to share, and how does it look."""
+"""check, repair, show: whether a task is decomposable and a team completes it, the cheapest repair, and drawings."""
 
 from __future__ import annotations
 
 import math
 import shlex
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -26,7 +27,7 @@ from hocket.task.catalogue import load
 from hocket.task.task import Task
 from hocket.task.verdict import Verdict, check_machine, check_task, with_delays
 
-if TYPE_CHECKING:  # what only some answers need is loaded with them
+if TYPE_CHECKING:  # loaded where it is needed
     from hocket.machine.assignment import Assignment, Costs
 
 Pairs = Iterable[tuple[str, str]]
@@ -42,7 +43,7 @@ STYLES = {"yes": "bold green", "no": "bold red", "problem": "bold red", "warning
 
 @dataclass(frozen=True)
 class OnSubject:
-    """What the commands that work on a task or a machine have in common."""
+    """The options that say on which task or machine a command works."""
 
     target: Annotated[Positional[str], option("[TASK|MACHINE]")] = ""
     """A built-in name (buttons, rendezvous-3) or a file (.toml, .json, .txt, .dot, .hoa)."""
@@ -56,18 +57,15 @@ class OnSubject:
     declare: Annotated[Words, option("CONSTRAINT")] = ()
     """DECLARE constraints, likewise: "response(a, b)" "existence(b)"."""
     events: Annotated[str, option("EVENT,...")] = ""
-    """All events that can happen, if the sentence does not name them all."""
+    """All events that can happen, if the formula, expression or constraints do not name all of them."""
 
     @property
     def name(self) -> str:
-        """What to call it."""
+        """The name to print."""
         return self.target or next((key for key in LANGUAGES if getattr(self, key)), "nothing")
 
     def subject(self) -> Task | Design:
-        """Load a task or a machine by its name, or read the sentence that was given instead.
-
-        Without local event sets, agents know what they control.
-        """
+        """Load the task or machine, or read a formula. Without local event sets, agents know what they control."""
         given = lists(self.knows, "--knows")
         sentences: Document = {"formula": self.formula, "regex": self.regex, "declare": flat(self.declare) or None}
         document: Document = {key: value for key, value in sentences.items() if value is not None}
@@ -91,8 +89,13 @@ class OnSubject:
 
 
 def is_large(machine: RewardMachine | Composition) -> bool:
-    """Say whether a machine may have more states than anyone would list."""
+    """Say whether a machine may have too many states to be enumerated."""
     return isinstance(machine, Composition) and machine.most_states > LARGEST_COMPOSITION
+
+
+def has_independent_parts(subject: Task | Design) -> bool:
+    """Say whether the parts of a team machine can be repaired one by one."""
+    return isinstance(subject.machine, Composition) and subject.machine.is_independent
 
 
 def enumerated(subject: Task | Design) -> RewardMachine:
@@ -102,8 +105,7 @@ def enumerated(subject: Task | Design) -> RewardMachine:
 
 @dataclass(frozen=True)
 class Check(OnSubject):
-    """Is it well formed and decomposable, and does a team complete it? If not: a counterexample or a stall, and a
-    repair."""
+    """Check that a task is decomposable and a team completes it; if not: a counterexample or a stall, and a repair."""
 
     no_play: Flag = False  # Do not play the team of planned policies.
     delays: Flag = False  # Also check whether events may be heard late; if not, who has to agree on which.
@@ -111,7 +113,7 @@ class Check(OnSubject):
 
     def run(self) -> int:
         subject = self.subject()
-        is_read = isinstance(subject, Design) and subject.reading is not None  # from a sentence
+        is_read = isinstance(subject, Design) and subject.reading is not None  # from a formula
         verdict = self.check(subject)
         if self.delays and verdict.decomposition is not None:
             verdict = with_delays(verdict)
@@ -151,12 +153,11 @@ class Check(OnSubject):
             return check_task(subject, play=not self.no_play)
 
     def suggest(self, subject: Task | Design) -> tuple[Assignment | None, str]:
-        """Look for what `hocket repair` would add, where that does not take long, or what stands in its way."""
+        """Find what `hocket repair` would add, if that does not take long, or why there is no repair."""
         from hocket.machine.assignment import EFFORT_FOR_A_HINT
 
-        machine = subject.machine
-        is_in_parts = isinstance(machine, Composition) and machine.is_independent
-        if not is_in_parts and (is_large(machine) or len(enumerated(subject).graph.target) > LARGEST_SUGGESTION):
+        is_listed = not has_independent_parts(subject)
+        if is_listed and (is_large(subject.machine) or len(enumerated(subject).graph.target) > LARGEST_SUGGESTION):
             return None, ""
         try:
             added, stall = find_repair(subject, effort=EFFORT_FOR_A_HINT)
@@ -166,33 +167,31 @@ class Check(OnSubject):
 
 
 def print_task(console: Console, task: Task) -> None:
-    """Say what a task is about."""
-    where = f"{counted(len(task.agents), 'agent')} on a map of {task.grid.rows} x {task.grid.columns} cells"
-    console.print(Text.assemble((task.name, "bold"), ": ", where))
+    """Print a task's name, size and description."""
+    size = f"{counted(len(task.agents), 'agent')} on a map of {task.grid.rows} x {task.grid.columns} cells"
+    console.print(Text.assemble((task.name, "bold"), ": ", size))
     if task.description:
         console.print(Text(task.description, "italic"))
 
 
 def print_size(console: Console, name: str, machine: RewardMachine | Composition) -> None:
-    """Say how large a machine is."""
+    """Print the size of a machine."""
     if isinstance(machine, Composition):
         kind, sizes = "a composition of ", {"part": len(machine.parts), "event": len(machine.events)}
     else:
         kind, sizes = "", {"state": len(machine.states), "event": len(machine.events)}
         sizes |= {"transition": len(machine.graph.target), "final state": len(machine.final)}
-    said = ", ".join(counted(size, thing) for thing, size in sizes.items())
-    console.print(Text.assemble((name, "bold"), f": {kind}{said}"))
+    size = ", ".join(counted(number, thing) for thing, number in sizes.items())
+    console.print(Text.assemble((name, "bold"), f": {kind}{size}"))
 
 
 def print_verdict(console: Console, verdict: Verdict) -> None:
-    """Print a verdict: the answer with its evidence, a table of the agents, and everything else there is to say."""
-    lines = [
-        (line.kind, Text(f"{SIGNS.get(line.kind, '')}{line.text}", STYLES.get(line.kind, "")))
-        for line in verdict.lines()
-    ]
-    evidence = [*takewhile(lambda line: line[0] not in ("warning", "note"), lines)]
-    for _, line in evidence:
-        console.print(line)
+    """Print a verdict: the answer with its evidence, a table of the agents, and warnings and notes."""
+    lines = verdict.lines()
+    texts = [Text(f"{SIGNS.get(line.kind, '')}{line.text}", STYLES.get(line.kind, "")) for line in lines]
+    evidence = sum(1 for _ in takewhile(lambda line: line.kind not in ("warning", "note"), lines))
+    for text in texts[:evidence]:
+        console.print(text)
     if verdict.decomposition is not None:
         console.print()
         machines, rows = verdict.decomposition.machines, []
@@ -201,16 +200,15 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
             rows.append((Text(agent, "bold"), *counts, ", ".join(verdict.decomposition.knows[agent]) or "empty"))
         print_table(console, ("agent", "states", "transitions", "local event set"), rows)
         print_rest(console, len(machines) - SHOWN_AGENTS, "agent")
-    for _, line in lines[len(evidence) :]:
-        console.print(line)
+    for text in texts[evidence:]:
+        console.print(text)
 
 
 @dataclass(frozen=True)
 class Repair(OnSubject):
     """Find the cheapest events to add to local event sets so that the task is decomposable and passes every check."""
 
-    cost: Annotated[Words, option("AGENT:EVENT=COST")] = ()
-    """The cost of adding an event to an agent's local event set; 1 if not given."""
+    cost: Annotated[Words, option("AGENT:EVENT=COST")] = ()  # Cost of adding an event to an agent (default: 1).
     forbid: Annotated[Words, option("AGENT:EVENT")] = ()  # Events that must not be added to an agent's local event set.
     out: OutFile = None
     """Write the repaired task or machine to this file (.toml, .json); your own file's comments and order are kept."""
@@ -247,7 +245,7 @@ class Repair(OnSubject):
     def write(
         self, subject: Task | Design, known: Mapping[str, tuple[str, ...]], changed: Collection[str], out: Path
     ) -> None:
-        """Write what was repaired: the user's own file with other local event sets where that can be, or a new one."""
+        """Write the repaired task or machine: an edited copy of the user's file if that is possible, or a new file."""
         from hocket.machine.formats import save_design
         from hocket.task.catalogue import save_task
         from hocket.task.editing import edit_knows
@@ -265,17 +263,16 @@ class Repair(OnSubject):
 def find_repair(
     subject: Task | Design, costs: Costs | None = None, forbidden: Pairs = (), effort: int | None = None
 ) -> tuple[Assignment, str]:
-    """Find what to add; to a task, so that it passes every check. Also tells where its team stalls all the same."""
+    """Find the events to add; also return where the team of a task stalls in spite of them."""
     from hocket.machine.assignment import EFFORT, repair
     from hocket.task.repair import repair_task
 
-    most = EFFORT if effort is None else effort
+    effort = EFFORT if effort is None else effort
     if isinstance(subject, Task):
-        repaired = repair_task(subject, costs, forbidden, most)
+        repaired = repair_task(subject, costs, forbidden, effort)
         return repaired.added, repaired.stall
-    is_in_parts = isinstance(subject.machine, Composition) and subject.machine.is_independent
-    team = subject.machine if is_in_parts else subject.enumerated()
-    return repair(team, subject.knows, subject.control, costs, forbidden, most), ""
+    team = subject.machine if has_independent_parts(subject) else subject.enumerated()
+    return repair(team, subject.knows, subject.control, costs, forbidden, effort), ""
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:
@@ -286,30 +283,26 @@ def _pair(text: str, option: str) -> tuple[str, str]:
 
 
 def _number(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if math.isnan(number):
-        raise AssignmentError(f"--cost takes numbers, got {text!r}")
-    return number
+    with suppress(ValueError):
+        if not math.isnan(number := float(text)):
+            return number
+    raise AssignmentError(f"--cost takes numbers, got {text!r}")
 
 
 def print_repair(console: Console, repaired: Assignment) -> None:
-    """Say which events to add, and whether their cost is proved minimal."""
+    """Print the events to add, and whether their cost is proved minimal."""
     if not repaired:
         console.print(Text("Nothing needs to be added.", "bold green"))
         return
-    sure = "proved minimal" if repaired.exact else f"not proved minimal, lower bound {repaired.bound:g}"
-    console.print(Text(f"Repair (cost {repaired.cost:g}, {sure}):", "bold"))
+    proof = "proved minimal" if repaired.exact else f"not proved minimal, lower bound {repaired.bound:g}"
+    console.print(Text(f"Repair (cost {repaired.cost:g}, {proof}):", "bold"))
     for agent, events in repaired.items():
-        console.print(
-            Text.assemble("  add ", (", ".join(events), "green"), " to the local event set of ", (agent, "bold"))
-        )
+        added = (", ".join(events), "green")
+        console.print(Text.assemble("  add ", added, " to the local event set of ", (agent, "bold")))
 
 
 def print_knows(console: Console, knows: Mapping[str, Iterable[str]]) -> None:
-    """List the local event sets, as options that can be pasted."""
+    """Print local event sets as options that can be pasted."""
     words = [shlex.quote(f"{agent}={','.join(events)}") for agent, events in knows.items()]
     console.print(Text(" ".join(["--knows", *words])))
 
@@ -319,13 +312,11 @@ class Show(OnSubject):
     """Draw the map, the team machine and the local reward machines, to a file or in the terminal."""
 
     out: OutFile = None  # Draw to this file (.svg, .png, .pdf).
-    closed: Flag = False  # Show each machine that another one calls as one state, not as a box with its states.
+    closed: Flag = False  # Draw each machine that another one calls as one state, not as a box with its states.
 
     def run(self) -> int:
         subject = self.subject()
-        machines = {}
-        if not is_large(subject.machine):
-            machines["team"] = enumerated(subject)
+        machines = {} if is_large(subject.machine) else {"team": enumerated(subject)}
         if isinstance(subject, Task):
             machines |= subject.machines
         elif subject.knows:
@@ -352,7 +343,7 @@ class Show(OnSubject):
 
 
 def print_map(console: Console, task: Task) -> None:
-    """Print a task's map and its legend; where it is too large, the part around the first agent, and which it is."""
+    """Print a task's map and its legend; of a map that is too large, the part around the first agent."""
     from hocket.draw.task_scene import scene_of
     from hocket.draw.text import CELL, TextMap, clip
 
@@ -368,18 +359,18 @@ def print_map(console: Console, task: Task) -> None:
 
 
 def print_machines(
-    console: Console, machines: Mapping[str, RewardMachine], most: int = SHOWN_AGENTS, what: str = "machine"
+    console: Console, machines: Mapping[str, RewardMachine], most: int = SHOWN_AGENTS, noun: str = "machine"
 ) -> None:
-    """Show machines, of many the first."""
+    """Print machines, if there are many the first of them."""
     for title, machine in list(machines.items())[:most]:
         print_machine(console, title, machine)
-    print_rest(console, len(machines) - most, what)
+    print_rest(console, len(machines) - most, noun)
 
 
 def print_machine(
     console: Console, title: str, machine: RewardMachine, notes: Mapping[tuple[str, str], str] | None = None
 ) -> None:
-    """Show a machine, one state a row: where it starts, what ends it, and where events lead; with notes on these."""
+    """Print a machine, one state per row: initial, final, and its transitions, with rewards or notes on them."""
     console.print(Text(title, "bold"))
     rows: dict[str, list[str]] = {state: [] for state in list(machine.states)[:SHOWN_STATES]}
     for (state, event), target in machine.transitions.items():
@@ -388,9 +379,9 @@ def print_machine(
             note = reward if notes is None else notes.get((state, event), "")
             rows[state].append(f"{event}{note} → {target}")
     cells = []
-    for state, moves in rows.items():
+    for state, transitions in rows.items():
         mark = f"{'▶' if state == machine.initial else ' '} {'◎' if state in machine.final else ' '}"
-        cells.append((mark, Text(state, "bold"), "   ".join(moves)))
+        cells.append((mark, Text(state, "bold"), "   ".join(transitions)))
     print_table(console, (), cells)
     print_rest(console, len(machine.states) - SHOWN_STATES, "state")
     console.print()

@@ -1,9 +1,9 @@
 """Shell completion: a script for bash or zsh with all commands, options, tasks, learners and settings.
 
-tyro can write completion scripts, too. They complete commands, options and fixed choices. This one also completes the
-names of tasks beside files, lists of learners separated by commas, and NAME= of a setting; and it starts no Python at
-a press of the tab key, which tyro's script for bash does. In both shells, `_hocket_find` of completion.sh is given the
-words before the one to complete and finds what may stand there; `kind` says how it goes on.
+The completion scripts of tyro complete commands, options and fixed choices. This one also completes names of tasks,
+files, comma-separated lists of learners, and NAME= of a setting; and it does not start Python at each press of the tab
+key, as tyro's script for bash does. In both shells, `_hocket_find` of completion.sh takes the words before the one to
+complete and finds the possible words; `kind` says what may follow them.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ def completion_script(shell: str, commands: object) -> str:
     options: dict[str, list[str]] = {}
     for annotated in get_args(commands):
         command, about = get_args(annotated)
-        name, alone = about.name, list[str]()  # what stands without an option
+        name, positional = about.name, list[str]()
         options[name] = ["-h", "--help"]
         for words, metavar, is_several in _words(command):
             options[name] += words
             if not words:
-                alone.append(_line(f"'{name} '", **kinds.get(metavar, {})))
+                positional.append(_line(f"'{name} '", **kinds.get(metavar, {})))
             elif metavar in kinds:
                 values.append(_line(" | ".join(f"'{name} {word}'" for word in words), **kinds[metavar]))
             if is_several:
                 several |= {*words}
             if not metavar:
                 flags |= {*words}
-        values.append(_line(f"'{name} -'*"))  # of other options nothing is known
-        values += alone[:1]
+        values.append(_line(f"'{name} -'*"))  # all other options have no known values
+        values += positional[:1]
     values.insert(0, _line("' '", values=" ".join(options)))
     table = {
         "flags": " ".join(sorted(flags)),
@@ -58,10 +58,7 @@ def _line(pattern: str, **values: str) -> str:
 
 
 def _words(command: type) -> Iterator[tuple[tuple[str, ...], str, bool]]:
-    """Read from a command's fields: the words of an option, its metavar, whether there are several.
-
-    What stands without an option has no words, and a flag has no metavar.
-    """
+    """List each option of a command: its words (none if positional), metavar (none of a flag), if it takes several."""
     for name, hint in get_type_hints(command, include_extras=True).items():
         notes = getattr(hint, "__metadata__", ())
         described = next((note for note in notes if hasattr(note, "aliases")), None)
@@ -75,7 +72,7 @@ def _words(command: type) -> Iterator[tuple[tuple[str, ...], str, bool]]:
 
 
 def _kinds() -> dict[str, dict[str, str]]:
-    """Say what may stand for each metavar: how it goes on, and the words there are."""
+    """Return for each metavar the possible words, and what may follow them."""
     from hocket.learn.catalogue import LEARNERS
     from hocket.study.study import built_in_studies
     from hocket.task.catalogue import known_tasks

@@ -1,4 +1,4 @@
-"""evaluate and export: test episodes with trained policies, and a trained team's chain for model checkers."""
+"""evaluate and export: test episodes with trained policies, and a trained team's Markov chain for model checkers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hocket.task.teamwork.check import Stall
 
 MOSTLY = 0.5  # success below which a team fails in most of its episodes
-NEARLY_NONE = 1e-6  # chance of failure below which it is written out
+NEARLY_NONE = 1e-6  # probability of failure below which it is shown instead of the success
 
 Softmax = Annotated[Flag, option(help="Sample from the softmax policy instead of taking the greedy action.")]
 
@@ -57,13 +57,13 @@ class Evaluate:
             check_events(task, events)
         evaluations = evaluate(task, policies, self.episodes, greedy=greedy)
         exact = _solve_all(task, policies, greedy, events) if self.exact or events else [None] * len(policies)
-        tried = [EvaluatedPolicy(task, *row) for row in zip(labels, policies, evaluations, exact, strict=True)]
+        rows = [EvaluatedPolicy(task, *row) for row in zip(labels, policies, evaluations, exact, strict=True)]
         if self.json:
-            what = "return" if task.has_rewards else "success"
-            shares = _over_runs(tried).items()
-            learners = [{"label": label, "runs": runs, what: asdict(share)} for label, (runs, share) in shares]
-            return print_json({"task": task.name, "runs": [row.as_json() for row in tried], "learners": learners})
-        _print_evaluations(task, tried)
+            measure = "return" if task.has_rewards else "success"
+            means = _over_runs(rows).items()
+            learners = [{"label": label, "runs": runs, measure: asdict(mean)} for label, (runs, mean) in means]
+            return print_json({"task": task.name, "runs": [row.as_json() for row in rows], "learners": learners})
+        _print_evaluations(task, rows)
         return 0
 
 
@@ -84,17 +84,17 @@ class EvaluatedPolicy(NamedTuple):
 
     @property
     def fails(self) -> bool:
-        """Whether a team fails in most of its episodes; with rewards, whether it earns nothing."""
+        """Whether a team fails in most of its episodes; with rewards, whether its mean return is not positive."""
         return self.value.value < MOSTLY if self.evaluation.returns is None else self.value.value <= 0
 
     def find_stall(self) -> Stall | None:
-        """Find where the team stalls that fails in most of its episodes; None where it does not."""
+        """Find where the team stalls if it fails in most of its episodes."""
         from hocket.study.testing import find_stall
 
         return find_stall(self.task, self.policy) if self.evaluation.policy == "greedy" and self.fails else None
 
     def as_json(self) -> dict[str, Any]:
-        """Say all of it in a document."""
+        """Return all of it as plain data."""
         policy, stall = self.policy, self.find_stall()
         return {
             "label": self.label,
@@ -107,7 +107,7 @@ class EvaluatedPolicy(NamedTuple):
         }
 
     def cells(self, *, with_exact: bool) -> list[tuple[str, str]]:
-        """Lay out titles and what stands below: returns where a task has rewards, success and steps where it ends."""
+        """Return the cells of a table's row with their titles: returns of a task with rewards, or success; steps."""
         evaluation, value = self.evaluation, self.value
         limits = "" if value.limits is None else " ({:.4f} to {:.4f})".format(*value.limits)
         shown = f"{value.value:.4f}{limits}"
@@ -132,7 +132,7 @@ class EvaluatedPolicy(NamedTuple):
 
 
 def _usable_policies(folder: Path, task: Task) -> tuple[Sequence[Policy], list[str]]:
-    """Read a task's policies, with a label each; print which files are skipped, and how many are used."""
+    """Load a task's policies and their labels; print which files are skipped, and how many are used."""
     from hocket.study.policies import find_policies, load_policies
     from hocket.study.records import group_label
 
@@ -141,7 +141,7 @@ def _usable_policies(folder: Path, task: Task) -> tuple[Sequence[Policy], list[s
     for problem in stored.problems:
         console.print(f"hocket: left out: {problem}", style="yellow")
     if not stored.of_task:
-        load_policies(folder, task)  # which says why there are none
+        load_policies(folder, task)  # raises an error that says why there are none
     if stored.files > len(stored.of_task):
         rest = f"{len(stored.others):,} of other tasks, {len(stored.problems):,} unreadable"
         console.print(f"hocket: evaluating {len(stored.of_task):,} of {stored.files:,} policies ({rest})")
@@ -149,79 +149,79 @@ def _usable_policies(folder: Path, task: Task) -> tuple[Sequence[Policy], list[s
     return stored.of_task, [group_label(policy.learner, apart) for policy, apart in rows]
 
 
-def _over_runs(tried: Sequence[EvaluatedPolicy]) -> dict[str, tuple[int, Interval]]:
-    """Give for each label its runs and their mean success or return; limits are over runs, or one's episodes."""
+def _over_runs(rows: Sequence[EvaluatedPolicy]) -> dict[str, tuple[int, Interval]]:
+    """Return for each label the number of runs and their mean success or return, with limits over runs if several."""
     from hocket.statistics import mean_interval, mean_share
 
     groups: dict[str, list[Interval]] = {}
-    for row in tried:
+    for row in rows:
         groups.setdefault(row.label, []).append(row.value)
-    average = mean_interval if tried and tried[0].evaluation.returns is not None else mean_share
+    average = mean_interval if rows and rows[0].evaluation.returns is not None else mean_share
     return {
-        label: (len(shares), average([share.value for share in shares]) if shares[1:] else shares[0])
-        for label, shares in groups.items()
+        label: (len(values), average([value.value for value in values]) if values[1:] else values[0])
+        for label, values in groups.items()
     }
 
 
 def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool, events: Sequence[str]) -> Sequence[Exact | None]:
-    """Solve the Markov chain of each policy that defines one, and name the others; a terminal shows progress."""
+    """Solve the Markov chain of each policy that defines one, and name the others; show progress on a terminal."""
     from hocket.evaluation.exact import evaluate_exact, has_exact_value  # loads scipy
 
     console = make_console(stderr=True)
-    left_out = dict.fromkeys(policy.learner for policy in policies if not has_exact_value(policy.learner))
-    if left_out:
+    skipped = dict.fromkeys(policy.learner for policy in policies if not has_exact_value(policy.learner))
+    if skipped:
         reason = "their policies depend on more than the cell and the machine's state"
-        console.print(f"hocket: no exact values for {', '.join(left_out)}: {reason}")
+        console.print(f"hocket: no exact values for {', '.join(skipped)}: {reason}")
     with console.status("") as line:
 
         def solve(number: int, policy: Policy) -> Exact | None:
-            if policy.learner in left_out:
+            if policy.learner in skipped:
                 return None
-            which = f"policy {number} of {len(policies)}"
+            title = f"policy {number} of {len(policies)}"
             return evaluate_exact(
-                task, policy, greedy=greedy, events=events, progress=lambda doing: line.update(f"{which}: {doing}")
+                task, policy, greedy=greedy, events=events, progress=lambda doing: line.update(f"{title}: {doing}")
             )
 
         return [solve(number, policy) for number, policy in enumerate(policies, 1)]
 
 
-def _print_evaluations(task: Task, tried: Sequence[EvaluatedPolicy]) -> None:
-    """Print a table of all policies, their learners' success, exact values, and where a team stalls."""
+def _print_evaluations(task: Task, rows: Sequence[EvaluatedPolicy]) -> None:
+    """Print a table of all policies, means over runs, exact values, and where a team stalls."""
     console = make_console()
-    with_exact = any(row.exact is not None for row in tried)
-    rows = [row.cells(with_exact=with_exact) for row in tried]
-    print_table(console, [title for title, _ in rows[0]], [[text for _, text in row] for row in rows])
-    counted = ", ".join(f"{most:,}" for most in sorted({row.evaluation.most_steps for row in tried}))
-    failure = "" if task.is_continuing else f" A failure counts as {counted} steps."
+    with_exact = any(row.exact is not None for row in rows)
+    table = [row.cells(with_exact=with_exact) for row in rows]
+    print_table(console, [title for title, _ in table[0]], [[text for _, text in cells] for cells in table])
+    limits = ", ".join(f"{most:,}" for most in sorted({row.evaluation.most_steps for row in rows}))
+    failure = "" if task.is_continuing else f" A failure counts as {limits} steps."
     console.print(f"95 % limits are over the episodes of each run.{failure}", style="dim")
-    for label, (runs, share) in _over_runs(tried).items():
+    for label, (runs, mean) in _over_runs(rows).items():
         if runs > 1:
-            limits = f", 95 % limits over runs {share.low:.4f} to {share.high:.4f}" if share.limits else ""
-            console.print(f"{label}, {runs} runs: V = {share.value:.4f}{limits}")
-    for row in tried:
-        if (solved := row.exact) is not None:
-            values = {f"V_{name}": value for name, value in (solved.returns or solved.agents).items()}
-            values |= {f"P({name})": value for name, value in solved.events.items()}
-            said = ", ".join(f"{name} = {with_error(value.value, value.error)}" for name, value in values.items())
-            console.print(f"{row.label}, seed {row.policy.seed}, exact: {said}")
-    failing = [row for row in tried if row.fails]
+            limits = f", 95 % limits over runs {mean.low:.4f} to {mean.high:.4f}" if mean.limits else ""
+            console.print(f"{label}, {runs} runs: V = {mean.value:.4f}{limits}")
+    for row in rows:
+        if (exact := row.exact) is not None:
+            values = {f"V_{name}": value for name, value in (exact.returns or exact.agents).items()}
+            values |= {f"P({name})": value for name, value in exact.events.items()}
+            equations = ", ".join(f"{name} = {with_error(value.value, value.error)}" for name, value in values.items())
+            console.print(f"{row.label}, seed {row.policy.seed}, exact: {equations}")
+    failing = [row for row in rows if row.fails]
     if failing and (stall := failing[0].find_stall()) is not None:
-        what = "earn nothing" if task.has_rewards else "fail in most episodes"
+        failure = "earn nothing" if task.has_rewards else "fail in most episodes"
         team = f"{failing[0].policy.learner}, seed {failing[0].policy.seed}"
-        said = f"{len(failing)} of {len(tried)} teams {what}. The team of {team}, stalls {stall}."
-        console.print(said, style="bold red")
+        sentence = f"{len(failing)} of {len(rows)} teams {failure}. The team of {team}, stalls {stall}."
+        console.print(sentence, style="bold red")
 
 
-def _describe(task: Task, solved: Exact) -> list[str]:
-    """Format exact values with their error bounds; what follows from the graph alone has none."""
+def _describe(task: Task, exact: Exact) -> list[str]:
+    """Format exact values with their error bounds."""
     if task.has_rewards:
-        return [with_error(solved.team_return.value, solved.team_return.error)]
-    if 0 < solved.failure < NEARLY_NONE:
-        success = f"1 - {with_error(solved.failure, solved.failure_error)}"
+        return [with_error(exact.team_return.value, exact.team_return.error)]
+    if 0 < exact.failure < NEARLY_NONE:
+        success = f"1 - {with_error(exact.failure, exact.failure_error)}"
     else:
-        success = with_error(solved.success, solved.success_error)
-    means = (solved.mean_steps, solved.mean_steps_error), (solved.mean_steps_if_done, solved.mean_steps_if_done_error)
-    return [success, *(with_error(*mean) for mean in means)]
+        success = with_error(exact.success, exact.success_error)
+    mean_if_done = with_error(exact.mean_steps_if_done, exact.mean_steps_if_done_error)
+    return [success, with_error(exact.mean_steps, exact.mean_steps_error), mean_if_done]
 
 
 def with_error(value: float, error: float) -> str:
@@ -258,12 +258,8 @@ class ExportTeam:
         from hocket.task.catalogue import load_task
 
         task = load_task(self.target)
-        policies = (
-            policy
-            for policy in load_policies(self.runs, task)
-            if self.learner in (None, policy.learner) and self.seed in (None, policy.seed)
-        )
-        policy = next(policies, None)
+        policies = (policy for policy in load_policies(self.runs, task) if self.learner in (None, policy.learner))
+        policy = next((policy for policy in policies if self.seed in (None, policy.seed)), None)
         if policy is None:
             raise SettingsError(f"{self.runs} has no policy of this learner and seed")
         greedy, events = not self.softmax, flat(self.event) or None

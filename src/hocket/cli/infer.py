@@ -1,4 +1,4 @@
-"""infer, ask, explore: machines from a log, from your answers, and from experiments on a map."""
+"""infer, ask, explore: learn machines from a log, from your answers, and from experiments on a map."""
 
 from __future__ import annotations
 
@@ -32,9 +32,12 @@ from hocket.task.task import Task
 SHOWN_UNTRIED = 10  # combinations of agent, state and event
 OBSERVED_WORDS = {"all": "refusals are seen", "reward": "rewards only", "effective": "accepted events only"}
 WORDS: dict[str, Answer] = {"a": "accepted", "r": "refused", "d": "done", "i": "impossible"}
-LEARNT = "{} (explored)"  # what a task is called whose machine was learnt
+LEARNT = "{} (explored)"  # the name of a task whose machine was learnt
+
+NEEDED = "give the local event sets: --knows AGENT=EVENT,..."
 
 LocalEventSets = Annotated[Words, option("AGENT=EVENT,...", help="An agent's local event set.")]
+Trials = Annotated[Number, option("N", help="Stop after so many random attempts in a row that agree with the machine.")]
 Demonstrations = Annotated[MaybePath, option("LOG", help="Demonstrations to begin with, as `hocket infer` reads them.")]
 
 
@@ -46,13 +49,12 @@ class Infer:
     """A log (.csv, .jsonl, .xes): episode, event, accepted (0 or 1), done (1 where the task is complete)."""
     knows: LocalEventSets = ()
     control: Annotated[Words, option("EVENT=AGENT,...")] = ()
-    """The agents that control an event; with this alone, the cheapest local event sets are found first."""
-    task: Annotated[MaybeText, option("TASK")] = None
-    """Take local event sets and control from a task; its machine is not used."""
+    """The agents that control an event. Without --knows, the cheapest local event sets are found first."""
+    task: Annotated[MaybeText, option("TASK")] = None  # Take local event sets and control from a task.
     observed: Annotated[Observed | None, option("SHOWN")] = None
     """What the log shows: all attempts, reward only, or effective events only; needed without a column accepted."""
     outcome: Annotated[MaybeText, option("NAME[=VALUE]")] = None
-    """Of an XES log: the attribute of a trace or event that tells that the task is complete."""
+    """The attribute of a trace or event of an XES log that is true (or VALUE) where the task is complete."""
     noise: Annotated[float, option("P")] = 0.0  # The probability that an entry of the log is wrong.
     seconds: Annotated[float, option("S")] = 60.0  # Time limit of the solver.
     out: OutFile = None
@@ -65,18 +67,18 @@ class Infer:
         knows = {**({} if task is None else task.knows), **lists(self.knows, "--knows")}
         control = {**({} if task is None else task.controllers), **lists(self.control, "--control")}
         if not knows and not control:
-            raise AssignmentError(
-                "say who knows what: --knows AGENT=EVENT,..., --control EVENT=AGENT,... or --task TASK"
-            )
+            raise AssignmentError(f"{NEEDED}, --control EVENT=AGENT,... or --task TASK")
         agents = knows or tuple(dict.fromkeys(agent for controllers in control.values() for agent in controllers))
         try:
             answer = infer(log, agents, control, noise=self.noise, seconds=self.seconds)
         except UnexplainedError as error:
-            said = str(error)
+            reason = str(error)
             if self.json:
                 counterexample = error.unexplained.as_json()
-                return print_json({"explained": False, "counterexample": counterexample, "problems": [said]}, ok=False)
-            make_console().print(Text(said[:1].upper() + said[1:], "bold red"))
+                return print_json(
+                    {"explained": False, "counterexample": counterexample, "problems": [reason]}, ok=False
+                )
+            make_console().print(Text(reason[:1].upper() + reason[1:], "bold red"))
             return 1
         if self.out is not None:
             write_answer(answer, control, task, self.out)
@@ -87,15 +89,14 @@ class Infer:
 
 
 def print_answer(console: Console, answer: Inferred) -> None:
-    """Print machines with how many episodes show each transition, what to try next, and the claim."""
-    log, evidence = answer.log, answer.evidence
+    """Print machines with the number of episodes that show each transition, what to try next, and the claim."""
+    log = answer.log
     sizes = (counted(len(log.episodes), "episode"), counted(log.attempts, "attempt"), counted(len(log.events), "event"))
     console.print(f"{', '.join(sizes)} ({OBSERVED_WORDS[log.observed]})\n")
+    notes = {key: f" ×{len(evidence.accepted)}" for key, evidence in answer.evidence.items()}
     for agent, machine in list(answer.machines.items())[:SHOWN_AGENTS]:
-        notes = {
-            key: f" ×{len(evidence[agent, *key].accepted)}" for key in machine.transitions if (agent, *key) in evidence
-        }
-        print_machine(console, f"{agent} knows {', '.join(answer.knows[agent])}", machine, notes)
+        shown = {key: notes[agent, *key] for key in machine.transitions if (agent, *key) in notes}
+        print_machine(console, f"{agent} knows {', '.join(answer.knows[agent])}", machine, shown)
     print_rest(console, len(answer.machines) - SHOWN_AGENTS, "machine")
     for episode, position in answer.smallest.disbelieved:
         console.print(Text(f"Disbelieved: attempt {position + 1} of episode {episode}", "yellow"))
@@ -108,7 +109,7 @@ def print_answer(console: Console, answer: Inferred) -> None:
 
 
 def write_answer(answer: Inferred, control: Mapping[str, Iterable[str]], task: Task | None, out: Path) -> None:
-    """Write what was learnt: a drawing with its evidence, the task with its new machine, or the machine."""
+    """Write a drawing with the evidence, the task with the machine that was learnt, or the machine."""
     from hocket.draw.graphviz import FORMATS
 
     if out.suffix.lower() in FORMATS:
@@ -131,7 +132,7 @@ class Ask:
     knows: LocalEventSets = ()
     task: Annotated[MaybeText, option("TASK")] = None  # Take the local event sets from a task; its machine is not used.
     log: Demonstrations = None
-    trials: Number = TRIALS  # Number of random attempts in a row that must agree with what was learnt before it ends.
+    trials: Trials = TRIALS
     out: OutFile = None  # Write the machine that was learnt, or draw it, as `hocket infer` does.
     json: Flag = False  # Print one JSON object at the end; questions go to standard error.
 
@@ -139,7 +140,7 @@ class Ask:
         task = None if self.task is None else load_task(self.task)
         knows = {**({} if task is None else task.knows), **lists(self.knows, "--knows")}
         if not knows:
-            raise AssignmentError("say who knows what: --knows AGENT=EVENT,... or --task TASK")
+            raise AssignmentError(f"{NEEDED} or --task TASK")
         console = make_console(stderr=self.json)
         answer = converse(console, knows, None if self.log is None else read_log(self.log), self.trials)
         if answer is None:
@@ -154,10 +155,10 @@ class Ask:
 
 
 def converse(console: Console, knows: Mapping[str, Iterable[str]], log: Log | None, trials: int) -> Inferred | None:
-    """Put questions until nothing is left to ask; whoever stops earlier gets what follows from the answers so far."""
+    """Ask questions until none is left; if the user stops earlier, return what follows from the answers so far."""
     questions, episodes = ask(knows, log, trials=trials), list[list[Attempt]]()
     trial = next(questions)
-    while (answer := put(console, trial)) is not None:
+    while (answer := ask_user(console, trial)) is not None:
         if trial.begins:
             episodes.append([])
         if answer != "impossible":
@@ -167,13 +168,13 @@ def converse(console: Console, knows: Mapping[str, Iterable[str]], log: Log | No
         except StopIteration as stop:
             learnt: Inferred = stop.value
             return learnt
-    told = [Episode(f"answers {number}", tuple(rows)) for number, rows in enumerate(episodes, start=1) if rows]
-    whole = Log((*(log.episodes if log is not None else ()), *told))
+    answered = [Episode(f"answers {number}", tuple(rows)) for number, rows in enumerate(episodes, start=1) if rows]
+    whole = Log((*(log.episodes if log is not None else ()), *answered))
     return infer(whole, knows) if whole.attempts else None
 
 
-def put(console: Console, trial: Trial) -> Answer | None:
-    """Put one question; None where whoever answers has had enough."""
+def ask_user(console: Console, trial: Trial) -> Answer | None:
+    """Ask one question; return None if the user quits."""
     if trial.begins:
         console.print(Text("From the start:", "dim"))
     after = f" after {', '.join(trial.trace)}" if trial.trace else ""
@@ -188,7 +189,7 @@ def put(console: Console, trial: Trial) -> Answer | None:
             return None
         if word[:1] in WORDS and WORDS[word[:1]].startswith(word):
             return WORDS[word[:1]]
-        console.print("Answer accepted, refused, done or impossible (their first letters will do).")
+        console.print("Answer accepted, refused, done or impossible, or their first letters.")
 
 
 @dataclass(frozen=True)
@@ -198,13 +199,12 @@ class Explore(RunOptions):
     target: Annotated[Positional[str], option("TASK")]
     """A built-in name (buttons, rendezvous-3) or a file. Its machine is hidden and only answers experiments."""
     log: Demonstrations = None
-    trials: Number = TRIALS
-    """Number of random attempts in a row that must agree with what was learnt before exploring ends."""
-    most_steps: Number = STEPS  # Step limit of exploring, in steps of the team.
+    trials: Trials = TRIALS
+    most_steps: Number = STEPS  # Step limit of the experiments, in steps of the team.
     seed: Number = 0  # Random seed of slips and attempts.
     only: Flag = False  # Do not train.
     learner: Annotated[str, option("LEARNER")] = DEFAULT_LEARNER
-    """The learner that trains, with the machine that was learnt and, for comparison, with the true one."""
+    """The learner that trains with the machine that was learnt and, for comparison, with the true one."""
     seeds: Number = 10  # Number of training runs, each with its own seed.
     steps: MaybeNumber = None  # Training steps per run (default: the learner's).
     save: Annotated[MaybePath, option("FILE")] = None  # Write the task with the machine that was learnt (.toml, .json).
@@ -213,7 +213,7 @@ class Explore(RunOptions):
         from hocket.study.study import Study
 
         if self.json and not self.only:
-            raise SettingsError("--json prints what was learnt, as one object, and is for --only")
+            raise SettingsError("--json prints the machines that were learnt, so it needs --only")
         world = load_task(self.target)
         demonstrations = None if self.log is None else read_log(self.log)
         explored = explore(
@@ -237,7 +237,7 @@ class Explore(RunOptions):
 
 
 def summary(explored: Explored) -> str:
-    """Say in a sentence what exploring took."""
+    """Describe in a sentence how long exploring took."""
     took = f"{counted(explored.steps, 'step')} of the team in {counted(explored.episodes, 'episode')}"
     last, states = explored.history[-1]
     end = "nothing was left to try" if explored.is_complete else "the limit of steps was reached"
@@ -245,7 +245,7 @@ def summary(explored: Explored) -> str:
 
 
 def as_json(explored: Explored) -> dict[str, object]:
-    """Say what exploring took and has learnt as a JSON document."""
+    """Return the effort and the result of exploring as plain data."""
     return {
         "task": explored.world.name,
         "steps": explored.steps,
@@ -258,10 +258,10 @@ def as_json(explored: Explored) -> dict[str, object]:
 
 
 def keep_exploration(explored: Explored, folder: Path) -> None:
-    """Write down for the report what exploring took and has learnt, with a drawing."""
+    """Write the effort and the result of exploring, with a drawing, for the report."""
     from hocket.draw.learnt import learnt_drawing  # loads Graphviz
 
-    place = make_folder(folder / "exploration")
-    write_whole(place / "exploration.json", json.dumps(as_json(explored), indent=1))
-    write_whole(place / "machines.svg", learnt_drawing(explored.answer).svg())
-    write_whole(place / "log.csv", explored.answer.log.as_csv())
+    folder = make_folder(folder / "exploration")
+    write_whole(folder / "exploration.json", json.dumps(as_json(explored), indent=1))
+    write_whole(folder / "machines.svg", learnt_drawing(explored.answer).svg())
+    write_whole(folder / "log.csv", explored.answer.log.as_csv())

@@ -15,11 +15,10 @@ import traceback
 from collections.abc import Callable
 from contextlib import nullcontext, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, make_dataclass
-from functools import cache, reduce
+from functools import cache
 from importlib import import_module
-from operator import or_
 from pkgutil import get_data
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
 import tyro
 from rich.text import Text
@@ -34,7 +33,7 @@ INVALID_INPUT, INTERNAL_ERROR = 2, 70  # the second is EX_SOFTWARE of sysexits.h
 GC_THRESHOLDS = (100_000, 20, 20)  # large, since results are many objects without cycles
 
 SUMMARY = "Reward machines for teams: split a team task into one task per agent, prove the split sound, train and test."
-COMMANDS = {  # in the order in which a newcomer needs them: the module and the class of each
+COMMANDS = {  # module and class of each, in the order in which a new user needs them
     "tasks": "tasks.ListTasks",
     "new": "tasks.New",
     "check": "check.Check",
@@ -61,37 +60,37 @@ COMMANDS = {  # in the order in which a newcomer needs them: the module and the 
 }
 CONFIG = (OmitArgPrefixes, OmitSubcommandPrefixes)
 
-Form = Any  # the type of a command, or of several, which tyro reads
+Form = Any  # the type of a command, or a union of several, which tyro reads
 
 
 def __getattr__(name: str) -> Form:
-    """Make the type of all commands, which loads them."""
+    """Load all commands, and make the union of their types."""
     if name == "Command":
-        return _either(find_command)
+        return _union(find_command)
     raise AttributeError(name)
 
 
 def find_command(name: str) -> Form:
     """Load a command."""
-    module, _, kind = COMMANDS[name].partition(".")
+    module, _, class_name = COMMANDS[name].partition(".")
     try:
-        return getattr(import_module(f"hocket.cli.{module}"), kind)
-    except (ImportError, MemoryError) as error:  # too little memory shows in many ways while libraries are loaded
+        return getattr(import_module(f"hocket.cli.{module}"), class_name)
+    except (ImportError, MemoryError) as error:  # libraries report too little memory in many ways while they are loaded
         raise _UnloadableError(str(error) or type(error).__name__) from error
 
 
 class _UnloadableError(Exception):
-    """A command that cannot be loaded, which is no answer, and above all not a no."""
+    """A command that cannot be loaded: an internal error."""
 
 
-def _either(make: Callable[[str], Form]) -> Form:
-    return reduce(or_, (Annotated[make(name), subcommand(name)] for name in COMMANDS))
+def _union(make: Callable[[str], Form]) -> Form:
+    return Union[tuple(Annotated[make(name), subcommand(name)] for name in COMMANDS)]  # noqa: UP007
 
 
 def _summary(name: str) -> type:
-    """Make a command of the same name and summary, without loading it: help needs no more of it."""
-    module, _, kind = COMMANDS[name].partition(".")
-    return make_dataclass(kind, (), namespace={"__doc__": _docstrings(module)[kind]})
+    """Make a class of the same name and docstring as a command, for help, without loading the command."""
+    module, _, class_name = COMMANDS[name].partition(".")
+    return make_dataclass(class_name, (), namespace={"__doc__": _docstrings(module)[class_name]})
 
 
 @cache
@@ -102,10 +101,10 @@ def _docstrings(module: str) -> dict[str, str | None]:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line and exit."""
-    gc.freeze()  # what is loaded stays
+    gc.freeze()  # modules stay loaded
     gc.set_threshold(*GC_THRESHOLDS)
     code = run(sys.argv[1:] if args is None else args)
-    if code >= BY_SIGNAL:  # threads may be at work still, for which nobody should have to wait
+    if code >= BY_SIGNAL:  # do not wait for threads that are still working
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
@@ -124,7 +123,7 @@ def run(args: list[str]) -> int:
         return _print_error(str(error))
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # the reader has had enough, and the answer stays what it is
+    except BrokenPipeError:  # the reader has closed the pipe; the exit code stays that of the answer
         drop(sys.stdout)
     except OSError as error:
         if error.filename is not None:
@@ -135,7 +134,7 @@ def run(args: list[str]) -> int:
         return _print_error(f"cannot be loaded: {error}", INTERNAL_ERROR)
     except MemoryError:
         return _print_error("not enough memory")
-    except (Exception, SystemExit):  # a library that exits has not answered, either
+    except (Exception, SystemExit):  # also of a library that exits
         with suppress(OSError):
             make_console(stderr=True).print(traceback.format_exc(), end="")
         command = printable(shlex.join(["hocket", *args]))
@@ -151,7 +150,7 @@ def _dispatch(args: list[str]) -> int:
     if args[:1] == ["--completion"] and len(args) == 2:
         from hocket.cli.completion import completion_script
 
-        print(completion_script(args[1], _either(find_command)))
+        print(completion_script(args[1], _union(find_command)))
         return 0
     if args and args[0].isprintable() and not args[0].startswith("-") and args[0] not in COMMANDS:
         raise HocketError(f"there is no command {args[0]!r} ({known_names(args[0], COMMANDS)})")
@@ -167,7 +166,7 @@ def _dispatch(args: list[str]) -> int:
 
 
 def _parse(args: list[str]) -> Form:
-    """Parse arguments; errors repeat them with control characters escaped, and help heeds the terminal and NO_COLOR."""
+    """Parse arguments; escape control characters in errors, and print help for this terminal and NO_COLOR."""
     errors, screen = io.StringIO(), _Screen()
     try:
         with (
@@ -177,7 +176,7 @@ def _parse(args: list[str]) -> Form:
             if args[0] in COMMANDS:
                 return tyro.cli(find_command(args[0]), prog=f"hocket {args[0]}", args=args[1:], config=CONFIG)
             tyro.cli(_overview(), prog="hocket", args=args, config=CONFIG)
-            raise HocketError("the command comes first, as in `hocket check buttons`")
+            raise HocketError("the first word must be a command, as in `hocket check buttons`")
     except SystemExit:
         make_console(stderr=True).print(errors.getvalue(), end="")
         if help_text := screen.getvalue():
@@ -186,14 +185,14 @@ def _parse(args: list[str]) -> Form:
 
 
 class _Screen(io.StringIO):
-    """Keeps what is written for a terminal."""
+    """A buffer that seems to be a terminal, so that help is written in colour."""
 
     def isatty(self) -> bool:
         return True
 
 
 def _overview() -> type:
-    """Make what is parsed where no command comes first."""
+    """Make the type of the options that come without a command."""
 
     @dataclass(frozen=True)
     class Hocket:
@@ -204,7 +203,7 @@ def _overview() -> type:
         """Print a completion script for SHELL (bash or zsh) and exit. Load it with eval."""
 
     Hocket.__doc__ = SUMMARY
-    Hocket.__annotations__["command"] = _either(_summary)
+    Hocket.__annotations__["command"] = _union(_summary)
     return Hocket
 
 
@@ -218,7 +217,7 @@ def _prepare_streams() -> None:
 
 
 def _print_error(sentence: str, code: int = INVALID_INPUT) -> int:
-    """Print an error if standard error can be written; return the exit code in any case."""
+    """Print an error, if standard error can be written to; return the exit code."""
     try:
         make_console(stderr=True).print(f"hocket: {sentence}", style="red")
         sys.stderr.flush()

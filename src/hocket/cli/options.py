@@ -1,7 +1,7 @@
 """The options of commands: their types, and how their help shows them.
 
-The help of an option is the comment beside it in its command. Text below an option comes before all comments: it is for
-what is too long to stand beside it, and for what says something else than in the class that a command inherits from.
+The help of an option is the comment on its line. A text below it, which takes precedence, is for help that is too long
+for the line, or that differs from the help in the class from which the command inherits.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 
 from hocket.errors import AssignmentError, shown
 
-LARGEST_FLOAT = 2**53  # up to which every whole number is one
+LARGEST_FLOAT = 2**53  # all integers up to this are floats
 
 
 def option(metavar: str | None = None, *aliases: str, name: str | None = None, help: str | None = None) -> object:
-    """Describe an option as its help shows it: what to put there, and its default where there is one to speak of."""
+    """Describe how help shows an option: the placeholder of its value, its short names, and its default if any."""
     return arg(name=name, metavar=metavar, aliases=aliases, help=help, help_behavior_hint=_hint)
 
 
@@ -28,7 +28,7 @@ def _hint(default: str) -> str:
 
 
 def whole_number(text: str) -> int:
-    """Read a whole number as people write them.
+    """Read a whole number, also with separators or in scientific notation.
 
     >>> whole_number("250,000"), whole_number("1e5"), whole_number("-3")
     (250000, 100000, -3)
@@ -49,26 +49,26 @@ WHOLE = PrimitiveConstructorSpec[int | None](
     is_instance=lambda value: value is None or isinstance(value, int),
     str_from_instance=lambda value: [str(value)],
 )
-# For other types than these, such as str | None, tyro loads typeguard, which takes longer than the rest of it.
+# For `str | None` in place of Optional, tyro would load typeguard, which takes longer than all else that it loads.
 Number = Annotated[int, option("N"), WHOLE]
 MaybeNumber = Annotated[Optional[int], option("N"), WHOLE]  # noqa: UP045
-Flag = Annotated[FlagCreatePairsOff[bool], option()]  # an option that is there or not
+Flag = Annotated[FlagCreatePairsOff[bool], option()]  # an option without a value
 MaybeText = Optional[str]  # noqa: UP045
 MaybePath = Optional[Path]  # noqa: UP045
 OutFile = Annotated[MaybePath, option("FILE", "-o")]
-# What many commands take, with its help.
+# Options of many commands, with their help.
 Json = Annotated[Flag, option(help="Print one JSON object.")]
 NamedTask = Annotated[Positional[str], option("TASK", help="A built-in name (buttons, rendezvous-3) or a file.")]
 RunsFolder = Annotated[Positional[Path], option("FOLDER", help="The folder that `hocket train --out` wrote.")]
 if TYPE_CHECKING:
-    Words = tuple[tuple[str, ...], ...]  # of an option that may be given several times with several words
+    Words = tuple[tuple[str, ...], ...]  # an option that may be given several times, with several words each time
 else:
     _APPENDED = UseAppendAction[tuple[tuple[str, ...], ...]]
     Words = Annotated[tuple, ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(_APPENDED, set()))]
 
 
 def flat(given: Words) -> list[str]:
-    """List all words of an option, however often it was given."""
+    """List all words of an option."""
     return [word for words in given for word in words]
 
 
@@ -80,7 +80,7 @@ def items(given: Words, option: str) -> dict[str, str]:
         if not equals or not key:
             raise AssignmentError(f"{option} takes words of the form KEY=VALUE, got {word!r}")
         if key in values:
-            raise AssignmentError(f"{option} has {key!r} twice; give all of it in one word")
+            raise AssignmentError(f"{option} has {key!r} twice; give all its values in one word")
         values[key] = value
     return values
 

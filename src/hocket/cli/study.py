@@ -1,11 +1,11 @@
-"""study, paper and report, and what train and explore share with them: where runs happen, and where they are kept."""
+"""study, paper and report, and the options that train and explore share with them: how runs are executed and saved."""
 
 from __future__ import annotations
 
 import shlex
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,27 +23,25 @@ if TYPE_CHECKING:
     from hocket.study.store import Results
     from hocket.study.study import Study
 
-MOST_ON_LEAVING = 1_000_000  # tests that are still summed up when a signal has come
+MOST_ON_LEAVING = 1_000_000  # tests that are still summarized after a signal
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Where runs happen, and where they are kept."""
+    """How runs are executed, and where they are saved."""
 
     out: Annotated[MaybePath, option("FOLDER", "-o")] = None
-    """Output folder for curves, settings and policies. Runs that are already there are not repeated."""
+    """Output folder for curves, settings and policies. Runs that are already in it are not repeated."""
     engine: Annotated[str, option("ENGINE")] = "threads"  # Where to run: threads (this machine) or dask (a cluster).
-    scheduler: Annotated[MaybeText, option("ADDRESS")] = None
-    """Address of the dask scheduler, such as tcp://10.0.0.1:8786."""
+    scheduler: Annotated[MaybeText, option("ADDRESS")] = None  # Of the dask scheduler, as tcp://10.0.0.1:8786.
     threads: MaybeNumber = None  # Number of threads (default: one per core).
-    device: Annotated[str, option("DEVICE")] = "cpu"
-    """cpu, or cuda: a GPU, which trains thousands of runs at once with the same results."""
+    device: Annotated[str, option("DEVICE")] = "cpu"  # cpu, or cuda: a GPU, for thousands of runs at once.
     policies: MaybeNumber = None  # With --device cuda, keep the policies of seeds below N (default: 10).
     tensorboard: Flag = False  # Also write TensorBoard logs.
     json: Json = False
 
     def execute(self, study: Study, note: str = "") -> int:
-        """Run a study, keep its runs if there is a folder for them, and print a summary; a note is printed first."""
+        """Print a note, run a study, save its runs if there is a folder for them, and print a summary."""
         from tempfile import TemporaryDirectory
 
         from hocket.cli.results import print_results, results_as_json
@@ -56,8 +54,8 @@ class RunOptions:
             console.print(note, style="dim")
         for line in warnings(study):
             console.print(f"Warning: {line}", style="yellow")
-        with ExitStack() as stack:
-            done = self.work(study, self.out or Path(stack.enter_context(TemporaryDirectory())), engine)
+        with nullcontext(self.out) if self.out else TemporaryDirectory() as folder:
+            done = self.work(study, Path(folder), engine)
             summary = done.summary()
         if self.json:
             print_json(results_as_json(summary, done.is_stopped))
@@ -68,18 +66,18 @@ class RunOptions:
             console.print(f"No summary: {len(done.results.records):,} runs have too many tests to stop fast.")
         next_step = "Nothing was saved. Save runs with --out FOLDER, then write a report: hocket report FOLDER"
         if self.out is not None:
-            folder = printable(str(self.out))
-            next_step = f"Saved in {folder}. Write a report: hocket report {shlex.quote(folder)}"
+            name = printable(str(self.out))
+            next_step = f"Saved in {name}. Write a report: hocket report {shlex.quote(name)}"
         console.print(next_step, style="dim")
         return done.exit_code()
 
     @property
     def trackers(self) -> list[str]:
-        """The tools that curves are logged with."""
+        """The tools with which curves are logged."""
         return ["tensorboard"] if self.tensorboard else []
 
     def choose_engine(self, study: Study) -> Engine:
-        """Make the engine for a study; refuse one that is not available."""
+        """Make the engine for a study; raise an error if it is not available."""
         from hocket.study.engines import DeviceEngine, make_engine  # loads the compiler
 
         with _without_logs():
@@ -109,7 +107,7 @@ class RunOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TrackedOptions(RunOptions):
-    """The same, with the tools that curves are logged with."""
+    """The same, with the tools with which curves are logged."""
 
     log: Annotated[str, option("TRACKER,...")] = ""
     """Also log the curves with tensorboard, mlflow (both in the folder) or wandb (sent to its server)."""
@@ -132,31 +130,31 @@ def _without_logs() -> Iterator[None]:
 
 
 class StudyOutcome(NamedTuple):
-    """The runs of a study that are finished, and what has stopped it early."""
+    """The finished runs of a study, and what stopped it early."""
 
     results: Results
-    by_signal: int  # the exit code of a signal; 0 without one
+    by_signal: int  # the exit code of the signal that stopped it; 0 without one
     failure: HocketError | None
 
     @property
     def is_stopped(self) -> bool:
-        """Say whether runs may be missing."""
+        """Whether runs may be missing."""
         return bool(self.by_signal or self.failure)
 
     def summary(self, title: str | None = None) -> Summary:
-        """Sum all runs up; none after a signal if that would take long."""
+        """Summarize all runs; none after a signal if that would take long."""
         from hocket.report.summary import summarize
 
         return summarize(replace(self.results, records=()) if self.is_brief else self.results, title)
 
     @property
     def is_brief(self) -> bool:
-        """Say whether a signal has come and there are too many tests to sum up quickly."""
+        """Whether a signal has stopped it and there are too many tests to summarize quickly."""
         tests = (len(tests.step) for record in self.results.records for tests in record.tests.values())
         return bool(self.by_signal) and sum(tests) > MOST_ON_LEAVING
 
     def exit_code(self) -> int:
-        """Print what has failed, and return the command's exit code."""
+        """Print the failure, if any, and return the command's exit code."""
         if self.failure is not None:
             make_console(stderr=True).print(f"hocket: {self.failure}", style="red")
             return 2
@@ -167,8 +165,7 @@ class StudyOutcome(NamedTuple):
 class RunStudy(TrackedOptions):
     """Run a study file: all combinations of tasks, learners, settings and seeds."""
 
-    study: Annotated[Positional[str], option("STUDY")]
-    """A file (.toml), or a built-in name (paper, paper-quick, generality)."""
+    study: Annotated[Positional[str], option("STUDY")]  # A file (.toml), or a name (paper, paper-quick, generality).
     seeds: MaybeNumber = None  # Number of seeds, instead of the study's.
 
     def run(self) -> int:
@@ -184,9 +181,9 @@ class Paper(TrackedOptions):
     seeds: MaybeNumber = None  # Number of seeds for each experiment (default: 10, as in the paper).
     quick: Flag = False  # Few and short runs: a first impression in seconds.
     out: Annotated[MaybePath, option("FOLDER", "-o")] = None
-    """Output folder (default: runs/paper). Runs that are already there are not repeated."""
+    """Output folder (default: runs/paper). Runs that are already in it are not repeated."""
     figures: Annotated[Literal["hocket", "paper"], option("STYLE")] = "hocket"
-    """Style of the figures: hocket, or paper for another one with the paper's axes and percentiles."""
+    """Style of the figures: hocket, or paper for an additional one with the paper's axes and percentiles."""
 
     def run(self) -> int:
         from hocket.cli.results import print_results, results_as_json
@@ -197,9 +194,8 @@ class Paper(TrackedOptions):
         study = load_study(name, self.seeds)
         done = self.work(study, folder, self.choose_engine(study))
         summary = done.summary("The paper's experiments" + (" (quick)" if self.quick else ""))
-        written = list[Path]()
-        if not done.by_signal:  # after a signal, end at once
-            written = write_pages(summary, folder, as_in_the_paper=self.figures == "paper")
+        # After a signal, end at once.
+        written = [] if done.by_signal else write_pages(summary, folder, as_in_the_paper=self.figures == "paper")
         seconds = time.perf_counter() - begin
         if self.json:
             about = {"written": [str(path) for path in written], "seconds": round(seconds, 2)}
@@ -239,8 +235,7 @@ class Report:
     out: OutFile = None  # The HTML file to write (default: report.html in the folder).
     figures: Annotated[MaybePath, option("FOLDER")] = None  # Also write figures for print into this folder.
     format: Annotated[str, option("FORMAT,...")] = "svg"  # Formats of the figures: svg, png, pdf, separated by commas.
-    mcap: Annotated[MaybePath, option("FILE")] = None
-    """Of a folder that `hocket run` wrote: also write an MCAP file, for Foxglove."""
+    mcap: Annotated[MaybePath, option("FILE")] = None  # Also write an MCAP file of a `hocket run`, for Foxglove.
     json: Json = False
 
     def run(self) -> int:
@@ -264,7 +259,7 @@ class Report:
         return print_written(written, json=self.json, missing=summary.missing)
 
     def report_run(self) -> int:
-        """Report on a run of processes."""
+        """Write the report on a folder of `hocket run`."""
         from hocket.report.recording import write_recording
 
         written = [write_recording(self.runs, self.out)]

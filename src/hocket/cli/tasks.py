@@ -1,4 +1,4 @@
-"""tasks, new and studio: what comes with hocket, a task file to start from, and a page in the browser to edit it."""
+"""tasks, new and studio: the built-in tasks, a new task file, and a page in the browser to edit it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hocket.errors import FormatError, SettingsError, counted, needs_extra, prin
 from hocket.files import exists, write_whole
 from hocket.task.catalogue import known_tasks, load_task, save_task, source_of
 
-USUAL_PORT = 8377  # of a page that is open when the studio is started again
+DEFAULT_PORT = 8377  # always the same, so that an open page works when the studio is restarted
 LARGEST_PORT = 65_535
 
 
@@ -33,8 +33,7 @@ class ListTasks:
         for name, task in known_tasks().items():
             rows, columns, agents = task.grid.rows, task.grid.columns, list(task.agents)
             document[name] = {"description": task.description, "agents": agents, "rows": rows, "columns": columns}
-            size = f"{counted(len(agents), 'agent')}, {rows} x {columns} cells"
-            entries[name] = f"{task.description} ({size})"
+            entries[name] = f"{task.description} ({counted(len(agents), 'agent')}, {rows} x {columns} cells)"
         if self.json:
             return print_json(document)
         console = make_console()
@@ -71,11 +70,10 @@ class New:
 
 @dataclass(frozen=True)
 class OpenStudio:
-    """Edit a task in the browser: draw it, see whether it is decomposable as you type, play it, train on it."""
+    """Edit a task in the browser: draw it, see whether it is decomposable while you type, play it, train on it."""
 
     target: Annotated[Positional[MaybePath], option("[FILE]")] = None
-    """A task or machine (.toml; machines in other formats are imported). It may be a new file. The page can open other
-    files in the same folder and below."""
+    """A task or machine (.toml; other formats are imported), or a new file. The page opens all files in its folder."""
     port: MaybeNumber = None  # Port on 127.0.0.1 (default: 8377, or any free port if it is taken).
     no_browser: Flag = False  # Do not open a browser.
 
@@ -98,11 +96,10 @@ class OpenStudio:
 
 
 def _listen(port: int | None) -> socket.socket:
-    """Listen on this machine: at a port that was asked for, or else at the usual one, or at any."""
+    """Listen on this machine: at the given port, or at the default one or any free one."""
     if port is not None and not 0 <= port <= LARGEST_PORT:
         raise SettingsError(f"--port must be from 0 to {LARGEST_PORT:,}, got {port}")
-    wanted = [USUAL_PORT, 0] if port is None else [port]
-    for number in wanted:
+    for number in [DEFAULT_PORT, 0] if port is None else [port]:
         with suppress(OSError):
-            return socket.create_server(("127.0.0.1", number))  # who comes before the server is ready waits
-    raise SettingsError(f"--port {wanted[0]} is taken by another program")
+            return socket.create_server(("127.0.0.1", number))  # connections wait until the server is ready
+    raise SettingsError(f"--port {port or DEFAULT_PORT} is taken by another program")
