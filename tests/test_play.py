@@ -417,7 +417,7 @@ def test_a_premature_completion_is_not_a_completion(play, tmp_path):
     ("args", "said"),
     [
         (["--agent", "A9"], "--agent: agent 'A9' does not exist (did you mean 'A1'?)"),
-        (["--steps", "0"], "--steps must be at least 1, got 0"),
+        (["--steps", "0"], "--steps must be an integer of at least 1, got 0"),
         (["--delay", "-1"], "--delay must be between 0 and 3600 seconds, got -1.0"),
         (["--delay", "nan"], "--delay must be between 0 and 3600 seconds, got nan"),
         (["--agent", "A1"], "key 'x' does nothing"),

@@ -56,8 +56,7 @@ class OnSubject:
     """A regular expression over events, likewise: "(load drop)* ; take"."""
     declare: Annotated[Words, option("CONSTRAINT")] = ()
     """DECLARE constraints, likewise: "response(a, b)" "existence(b)"."""
-    events: Annotated[str, option("EVENT,...")] = ""
-    """All events that can happen, if the formula, expression or constraints do not name all of them."""
+    events: Annotated[str, option("EVENT,...")] = ""  # All events that can happen, if some are not named above.
 
     @property
     def name(self) -> str:

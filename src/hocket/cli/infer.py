@@ -196,15 +196,13 @@ def ask_user(console: Console, trial: Trial) -> Answer | None:
 class Explore(RunOptions):
     """Learn the machine of a task, which is hidden, by experiments on its map; then train with what was learnt."""
 
-    target: Annotated[Positional[str], option("TASK")]
-    """A built-in name (buttons, rendezvous-3) or a file. Its machine is hidden and only answers experiments."""
+    target: Annotated[Positional[str], option("TASK")]  # A name or a file; its machine only answers experiments.
     log: Demonstrations = None
     trials: Trials = TRIALS
     most_steps: Number = STEPS  # Step limit of the experiments, in steps of the team.
     seed: Number = 0  # Random seed of slips and attempts.
     only: Flag = False  # Do not train.
-    learner: Annotated[str, option("LEARNER")] = DEFAULT_LEARNER
-    """The learner that trains with the machine that was learnt and, for comparison, with the true one."""
+    learner: Annotated[str, option("LEARNER")] = DEFAULT_LEARNER  # It trains with the learnt machine and the true one.
     seeds: Number = 10  # Number of training runs, each with its own seed.
     steps: MaybeNumber = None  # Training steps per run (default: the learner's).
     save: Annotated[MaybePath, option("FILE")] = None  # Write the task with the machine that was learnt (.toml, .json).

@@ -1,4 +1,4 @@
-"""play: drive agents of a task in the terminal while their teammates act, watch all of them, or film them."""
+"""play: control agents of a task in the terminal while their teammates act, watch all of them, or film them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import select
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional
 
+from hocket.arguments import whole
 from hocket.cli.options import Number, OutFile, names, option
 from hocket.cli.terminal import PIPE_WIDTH, UNLIMITED, aligned, make_console, print_line
 from hocket.draw.scene import Moment, Scene, listed, read_scene
@@ -52,8 +53,8 @@ KEY = re.compile(r"\x1b(?:\[[0-9;]*[@-~]|O[@-~])?|.", re.DOTALL)
 UNFINISHED = re.compile(r"\x1b(?:\[[0-9;]*|O)?")  # the beginning of a key that sends several characters
 ESCAPE_DELAY = 0.05  # seconds in which the rest of such a key arrives
 LONGEST_DELAY = 3600  # seconds
-IDLE = 0.5  # seconds after which the screen is drawn again, for the window may have changed its size
-GAP, NARROWEST_PANEL = 3, 44  # columns: between the map and the panel beside it, and of the panel
+IDLE = 0.5  # seconds after which the screen is redrawn, since the window may have changed its size
+GAP, NARROWEST_PANEL = 3, 44  # columns: between the map and the panel to its right, and of the panel
 LEGEND_LINES, SHOWN_AGENTS, SHOWN_EVENTS = 3, 10, 5
 LOW = 20  # a screen with fewer lines has no legend and only the last event
 LONGEST_STATE, LONGEST_TEAM_STATE = 24, 60  # characters
@@ -69,16 +70,14 @@ class PlayTask:
     target: Annotated[Positional[str], option("TASK")]
     """A built-in name (buttons, rendezvous-3) or a file (.toml, .json); with --out also a folder of runs."""
     agent: Annotated[str, option("AGENT,...")] = ""
-    """Agents to control, in turn (default: none, only watch). Without a terminal, keys are read from standard input:
-    "dd.w" is four steps."""
+    """Agents to control, in turn (default: only watch). Without a terminal, standard input has the keys, as "dd.w"."""
     mates: Annotated[str, option("random|optimal|FOLDER", name="with")] = "random"
-    """Policies of the other agents: random, optimal, or in a folder the first that go by agents' machines."""
+    """Policies of the other agents: random, optimal, or the first in a folder that use the agents' machines."""
     seed: Number = 0  # Random seed.
     steps: Number = 1000  # Maximum number of steps.
     delay: Annotated[float, option("SECONDS")] = 0.15  # Seconds between steps while watching.
     out: OutFile = None
-    """Write an episode as a film instead: .gif, .svg, or .mp4 (with ffmpeg). Of a folder of runs it is the first
-    episode that was kept there, also of wrapped environments."""
+    """Write a film of an episode (.gif, .svg, or with ffmpeg .mp4): a new one, or the first in a folder of runs."""
 
     def run(self) -> int:
         if self.out is not None:
@@ -87,8 +86,7 @@ class PlayTask:
         drivers = tuple(dict.fromkeys(names(self.agent)))
         for name in drivers:
             require_known(name, task.agents, "agent", partial(TaskError, key="--agent"))
-        if self.steps < 1:
-            raise HocketError(f"--steps must be at least 1, got {self.steps}")
+        whole(self.steps, "--steps", 1)
         if not 0 <= self.delay <= LONGEST_DELAY:
             raise HocketError(f"--delay must be between 0 and {LONGEST_DELAY} seconds, got {self.delay}")
         game = TerminalGame(task, drivers, self.seed, self.steps, _teammates(task, self.mates))
@@ -116,7 +114,7 @@ class PlayTask:
 
 
 def _teammates(task: Task, named: str) -> Teammates:
-    """Find how those act whom nobody drives."""
+    """Return the policy of the agents that the user does not control."""
     if named == "random":
         return TeamEpisode.random_actions
     from hocket.learn.catalogue import references
@@ -127,15 +125,14 @@ def _teammates(task: Task, named: str) -> Teammates:
         return reference_teammates(task, named)
     if not exists(Path(named)) or not Path(named).is_dir():
         known = ("random", *references())
-        raise HocketError(
-            f"--with takes {', '.join(known)} or a folder of runs, got {named!r} ({known_names(named, known)})"
-        )
+        rule = f"--with takes {', '.join(known)} or a folder of runs"
+        raise HocketError(f"{rule}, got {named!r} ({known_names(named, known)})")
     return trained_teammates(task, load_policies(named, task))
 
 
 def played_episode(task: Task, act: Teammates, seed: int, steps: int) -> tuple[Scene, Replay]:
-    """Play an episode of so many steps at most."""
-    from hocket.report.film import MOST_STEPS  # loads what terminals do without
+    """Play an episode with a maximum number of steps."""
+    from hocket.report.film import MOST_STEPS  # loads what terminals do not need
     from hocket.study.records import Replay
 
     episode = TeamEpisode(task, seed, strict=False)
@@ -152,7 +149,7 @@ def played_episode(task: Task, act: Teammates, seed: int, steps: int) -> tuple[S
 
 
 def kept_episode(folder: Path) -> tuple[Scene, Replay]:
-    """Find the first episode that was kept in a folder of runs, of a greedy policy if there is one, and its map."""
+    """Return the first replay in a folder of runs, of a greedy policy if there is one, and its map."""
     from hocket.study.store import load_results
 
     results = load_results(folder)
@@ -167,15 +164,15 @@ def kept_episode(folder: Path) -> tuple[Scene, Replay]:
 
 @dataclass
 class TerminalGame:
-    """An episode in progress, and what has happened in it."""
+    """An episode in progress, and its events so far."""
 
     task: Task
-    drivers: tuple[str, ...]  # the agents that the user plays, in turn
+    drivers: tuple[str, ...]  # the agents that the user controls, in turn
     seed: int
     steps: int  # at most
-    teammates: Teammates = TeamEpisode.random_actions  # how everyone else acts
+    teammates: Teammates = TeamEpisode.random_actions  # the policy of the other agents
     event_lines: list[Text] = field(default_factory=list)  # the events that took effect
-    chosen: dict[str, str] = field(default_factory=dict)  # actions of those who had their turn in this step
+    chosen: dict[str, str] = field(default_factory=dict)  # the actions that the user has chosen in this step
 
     def __post_init__(self) -> None:
         self.is_sound = check_labelling(self.task).ok  # if not, the agents' machines may disagree with the team's
@@ -183,7 +180,7 @@ class TerminalGame:
 
     @property
     def driven(self) -> str | None:
-        """The agent whose turn it is; None if the user plays no agent."""
+        """The agent whose turn it is; None if the user controls no agent."""
         return self.drivers[len(self.chosen)] if self.drivers else None
 
     @cached_property
@@ -210,18 +207,18 @@ class TerminalGame:
         return "ran out" if self.episode.time >= self.steps else None
 
     def can_leave(self, agent: str) -> bool:
-        """Say whether an agent is in a final state that it can leave again while the episode goes on."""
+        """Say whether an agent is in a state that it can leave again while the episode goes on."""
         machine = self.task.machines[agent]
         return not self.episode.done and bool(leavable(machine)[machine.states.index(self.episode.states[agent])])
 
     def choose(self, action: str) -> list[Text]:
-        """Choose an action for the agent whose turn it is; after the last of them, the whole team makes its step."""
+        """Choose the action of the agent whose turn it is; after the last of them, make the team's step."""
         if self.driven is not None:
             self.chosen[self.driven] = action
         return self.advance() if len(self.chosen) == len(self.drivers) else []
 
     def advance(self) -> list[Text]:
-        """Let everyone act; return what happened."""
+        """Make a step of the team; return the events that happened, in words."""
         actions, self.chosen = self.teammates(self.episode) | self.chosen, {}
         step = self.episode.step(actions)
         new = [self._describe(event) for event in step.events]
@@ -229,12 +226,12 @@ class TerminalGame:
         return new
 
     def _describe(self, event: str) -> Text:
-        """Say which event took effect, who made it happen, and who else synchronised on it."""
-        makers = list(self.task.control[event])
-        others = [name for name, known in self.task.knows.items() if event in known and name not in makers]
-        said = f" by {listed(makers)}" + (f" with {listed(others)}" if others else "")
+        """Describe an event: the agents that control it, and the others that synchronised on it."""
+        controllers = list(self.task.controllers[event])
+        others = [name for name, known in self.task.knows.items() if event in known and name not in controllers]
+        agents = f" by {listed(controllers)}" + (f" with {listed(others)}" if others else "")
         step = f"step {self.episode.time:,}: "
-        return Text.assemble(step, (event, "bold"), f"{said}; team in {self.team_state}")
+        return Text.assemble(step, (event, "bold"), f"{agents}; team in {self.team_state}")
 
     def start_again(self) -> None:
         """Start again with the next seed."""
@@ -244,13 +241,13 @@ class TerminalGame:
 
 
 def describe_outcome(game: TerminalGame, outcome: Outcome) -> Text:
-    """Say how an episode has ended."""
+    """Describe the end of an episode."""
     steps = counted(game.episode.time, "step")
     if outcome == "completed":
         return Text(f"Completed in {steps}.", "bold green")
     if outcome == "disagreed":
-        said = f"All local reward machines are final after {steps}, but the team machine is in {game.team_state}"
-        return Text(f"{said}.", "bold red")
+        states = f"All local reward machines are final after {steps}, but the team machine is in {game.team_state}."
+        return Text(states, "bold red")
     return Text(f"Stopped after {steps}." if outcome == "stopped" else f"Not completed within {steps}.", "bold")
 
 
@@ -262,32 +259,29 @@ def draw_frame(game: TerminalGame, width: int, height: int = UNLIMITED, keys: st
         foot = [*foot[: LEGEND_LINES - 1], foot[LEGEND_LINES - 1].append("   …")]
     foot += [Text(keys, "dim")] if keys else []
     foot = [Text(), *foot] if foot else []
-    panel, room = _panel(game, SHOWN_EVENTS if height >= LOW else 1), max(1, height - len(foot))
-    beside = clip(scene, center, room, (width - GAP - min(NARROWEST_PANEL, width // 2)) // CELL)
-    above = clip(scene, center, room - len(panel) - 1, width // CELL)
-    window = max(beside, above, key=lambda part: part.rows * part.columns)
+    panel, lines_left = _panel(game, SHOWN_EVENTS if height >= LOW else 1), max(1, height - len(foot))
+    left = clip(scene, center, lines_left, (width - GAP - min(NARROWEST_PANEL, width // 2)) // CELL)
+    above = clip(scene, center, lines_left - len(panel) - 1, width // CELL)
+    window = max(left, above, key=lambda part: part.rows * part.columns)
     if not window.is_whole(scene):
         panel[1].append(str(window), "dim")
     drawn = game.board.draw(game.moment, window)
-    body = _set_beside(drawn, panel) if window is beside else [*drawn, Text(), *panel]
-    while height == UNLIMITED and not body[-1]:
-        body.pop()  # on a screen, the lines below stay where they are while events come in
-    lines = [*body[:room], *foot][:height]
+    if window is left:
+        pairs, margin = zip_longest(drawn, panel, fillvalue=Text()), drawn[0].cell_len + GAP
+        lines = [Text.assemble(row, " " * (margin - row.cell_len) if other else "", other) for row, other in pairs]
+    else:
+        lines = [*drawn, Text(), *panel]
+    while height == UNLIMITED and not lines[-1]:
+        lines.pop()  # on a screen, the lines below stay in their places when events are added
+    lines = [*lines[:lines_left], *foot][:height]
     for line in lines:
         line.no_wrap = True
         line.truncate(width, overflow="ellipsis")
     return lines
 
 
-def _set_beside(left: Sequence[Text], right: Sequence[Text]) -> list[Text]:
-    """Set two columns of lines side by side."""
-    width = left[0].cell_len + GAP
-    pairs = zip_longest(left, right, fillvalue=Text())
-    return [Text.assemble(row, " " * (width - row.cell_len) if other else "", other) for row, other in pairs]
-
-
 def _panel(game: TerminalGame, events: int) -> list[Text]:
-    """Write the panel beside the map: time, the machines' states, and the last events, in a fixed number of lines."""
+    """Write the panel: time, the machines' states, and the last events, in a fixed number of lines."""
     time = f"  step {game.episode.time:,} of {game.steps:,}, seed {game.seed}"
     lines = [Text.assemble((game.task.name, "bold"), (time, "dim")), Text()]
     if not game.is_sound:
@@ -304,12 +298,12 @@ def _panel(game: TerminalGame, events: int) -> list[Text]:
 
 
 def _agent_row(game: TerminalGame, name: str) -> list[Text]:
-    """Say who an agent is, in which state, for whom it waits, and where."""
+    """Write an agent's sign, name and state, for whom it waits, and where it is."""
     cell, grid = game.episode.cells[name], game.task.grid
     state = Text(game.episode.states[name])
     state.truncate(LONGEST_STATE, overflow="ellipsis")
-    here = [place for place, cells in grid.places.items() if cell in cells]
-    status = Text(f"at {listed(here)}" if here else "at ({}, {})".format(*grid.row_column(cell)))
+    places = [place for place, cells in grid.places.items() if cell in cells]
+    status = Text(f"at {listed(places)}" if places else "at ({}, {})".format(*grid.row_column(cell)))
     if game.episode.finished[name]:
         status = Text("final for now", "yellow") if game.can_leave(name) else Text("done", "green")
     elif (waits := game.episode.waiting.get(name)) is not None:
@@ -319,7 +313,7 @@ def _agent_row(game: TerminalGame, name: str) -> list[Text]:
 
 
 def _play_on_screen(game: TerminalGame, console: Console, delay: float) -> Outcome:
-    """Play on a screen of its own, and leave the last picture behind."""
+    """Play on a screen of its own, and print the last picture at the end."""
     from rich.live import Live  # only where there is a terminal
 
     keys = WATCHING if game.driven is None else DRIVING
@@ -375,7 +369,7 @@ def _drive_lines(game: TerminalGame, console: Console) -> Outcome:
 
 @dataclass
 class Keyboard:
-    """Reads single keys from a terminal; without one, nobody ever types."""
+    """Reads single keys from a terminal; without one there are no keys."""
 
     descriptor: int | None
     typed: str = ""
@@ -392,7 +386,7 @@ class Keyboard:
         return match[0] if len(match[0]) > 1 else match[0].lower()
 
     def _fill(self, timeout: float) -> bool:
-        """Wait for something typed; a terminal that has gone away quits."""
+        """Wait for input; if the terminal was closed, add the key that quits."""
         if self.descriptor is None:
             time.sleep(timeout)
             return False
@@ -407,7 +401,7 @@ class Keyboard:
 
 @contextmanager
 def _keyboard() -> Iterator[Keyboard]:
-    """Take keys as they are typed, without showing them; on the way out, leave the terminal as it was."""
+    """Read keys as they are typed, without showing them; restore the terminal at the end."""
     if not _is_terminal(sys.stdin):
         yield Keyboard(None)
         return

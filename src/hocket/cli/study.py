@@ -33,9 +33,10 @@ class RunOptions:
     out: Annotated[MaybePath, option("FOLDER", "-o")] = None
     """Output folder for curves, settings and policies. Runs that are already in it are not repeated."""
     engine: Annotated[str, option("ENGINE")] = "threads"  # Where to run: threads (this machine) or dask (a cluster).
-    scheduler: Annotated[MaybeText, option("ADDRESS")] = None  # Of the dask scheduler, as tcp://10.0.0.1:8786.
+    scheduler: Annotated[MaybeText, option("ADDRESS")] = None  # Address of the dask scheduler (tcp://10.0.0.1:8786).
     threads: MaybeNumber = None  # Number of threads (default: one per core).
-    device: Annotated[str, option("DEVICE")] = "cpu"  # cpu, or cuda: a GPU, for thousands of runs at once.
+    device: Annotated[str, option("DEVICE")] = "cpu"
+    """cpu, or cuda: a GPU, which trains thousands of runs at once with the same results."""
     policies: MaybeNumber = None  # With --device cuda, keep the policies of seeds below N (default: 10).
     tensorboard: Flag = False  # Also write TensorBoard logs.
     json: Json = False

@@ -1,4 +1,4 @@
-"""train, learners, survey, bench: runs, what learners and settings there are, maps explored, and the speed here."""
+"""train, learners, survey, bench: training, lists of learners and settings, exploring maps, and training speed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from hocket.learn.benchmark import Measurement
     from hocket.learn.learner import Learner
 
-ALGEBRA_AGENTS = 10  # whose machine is decomposed to see how fast that is
-WIDTH, INDENT = 79, "      "  # columns of the text on settings
+ALGEBRA_AGENTS = 10  # of the task whose decomposition is timed
+WIDTH, INDENT = 79, "      "  # of the text on settings, in columns
 SET_FORM = "--set takes words of the form NAME=VALUE or NAME=VALUE,VALUE,..."
 
 
@@ -34,17 +34,15 @@ SET_FORM = "--set takes words of the form NAME=VALUE or NAME=VALUE,VALUE,..."
 class Train(TrackedOptions):
     """Train each agent alone (or a baseline), with regular tests of the team."""
 
-    target: Annotated[Positional[tuple[str, ...]], option("TASK")]
-    """Built-in names (buttons, rendezvous-3) or files (.toml, .json)."""
+    target: Annotated[Positional[tuple[str, ...]], option("TASK")]  # Names (buttons, rendezvous-3) or files.
     learner: Annotated[MaybeText, option("LEARNER,...")] = None
     """One or more of sweep, dqprm, cqrm, iql, hil and optimal, separated by commas (default: sweep; on cuda, dqprm)."""
     seeds: Number = 10  # Number of runs, each with its own seed.
     steps: MaybeNumber = None  # Training steps per run (default: 25000 for sweep, 250000 for the others).
     settings: Annotated[MaybeText, option("NAME")] = None  # Named settings instead of the defaults: paper.
     world: Annotated[MaybePath, option("FOLDER")] = None
-    """Begin with what the runs in this folder have learnt of the same map; then --steps 0 plans without training."""
-    set: Annotated[Words, option("NAME=VALUE,...")] = ()
-    """A setting, such as sync_probability=1. Several values give several groups of runs."""
+    """Begin with the world model that the runs in this folder have learnt; then --steps 0 plans without training."""
+    set: Annotated[Words, option("NAME=VALUE,...")] = ()  # A setting; several values give several groups of runs.
 
     def run(self) -> int:
         from hocket.study.study import Study
@@ -52,14 +50,14 @@ class Train(TrackedOptions):
 
         if not self.target:
             raise SettingsError("name a task to train on; `hocket tasks` lists those that come with hocket")
-        usual = default_learner(self.device)
-        learners = [usual] if self.learner is None else names(self.learner)
+        default = default_learner(self.device)
+        learners = [default] if self.learner is None else names(self.learner)
         tasks = [load_task(target) for target in self.target]
         named = {} if self.settings is None else named_settings(self.settings, learners)
         chosen = {**named, **parse_sweeps(self.set, learners)}
         study = Study(tasks, learners, self.seeds, self.steps, chosen, world=self.world)
-        is_other = self.learner is None and usual != default_learner(DEVICES[0])
-        return self.execute(study, f"Training with {usual}, the default on {self.device}." if is_other else "")
+        is_special = self.learner is None and default != default_learner(DEVICES[0])
+        return self.execute(study, f"Training with {default}, the default on {self.device}." if is_special else "")
 
 
 def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[SettingValue, ...]]:
@@ -111,13 +109,14 @@ class ListLearners:
             print(settings_page(chosen), end="")
             return 0
         console = make_console()
-        for learner in chosen if self.names else ():
-            print_entries(console, {learner.name: _in_a_sentence(learner)})
-            for setting in describe_settings(learner.settings):
-                print(_in_words(setting))
         if not self.names:
-            print_entries(console, {learner.name: _in_a_sentence(learner) for learner in chosen})
+            print_entries(console, {learner.name: _describe(learner) for learner in chosen})
             console.print("List the settings of a learner: hocket learners NAME", style="dim")
+            return 0
+        for learner in chosen:
+            print_entries(console, {learner.name: _describe(learner)})
+            for setting in describe_settings(learner.settings):
+                print(_describe_setting(setting))
         return 0
 
 
@@ -129,33 +128,32 @@ def _row(learner: Learner) -> dict[str, object]:
 
 
 def _default_on(learner: Learner) -> list[str]:
-    """List the devices on which a learner trains where nobody names one."""
+    """List the devices on which a learner is the default."""
     return [device for device in DEVICES if default_learner(device) == learner.name]
 
 
-def _in_a_sentence(learner: Learner) -> str:
+def _describe(learner: Learner) -> str:
     """Describe a learner, with the devices on which it trains."""
-    here, *elsewhere = DEVICES
     default_on = _default_on(learner)
-    remarks = ["the default"] if here in default_on else []
-    for device in elsewhere:
+    remarks = [learner.summary, *(["the default"] if DEVICES[0] in default_on else [])]
+    for device in DEVICES[1:]:
         if device in learner.devices:
             remarks.append(f"also on {device}{', and the default there' if device in default_on else ''}")
-    return "; ".join([learner.summary, *remarks])
+    return "; ".join(remarks)
 
 
 def print_settings() -> None:
     """List the settings of all learners below the help of a command that takes them."""
     print("\nSettings for --set NAME=VALUE (all learners if none named):")
     for setting, users in shared_settings(LEARNERS.values()):
-        print(_in_words(setting, () if len(users) == len(LEARNERS) else users))
+        print(_describe_setting(setting, () if len(users) == len(LEARNERS) else users))
 
 
-def _in_words(setting: SettingInfo, names: Sequence[str] = ()) -> str:
-    """Say all of a setting in a few lines.
+def _describe_setting(setting: SettingInfo, names: Sequence[str] = ()) -> str:
+    """Describe a setting in a few lines.
 
     >>> discount = SettingInfo("discount", 0.9, "per step", "a number between 0 and 1", "what it is worth")
-    >>> print(_in_words(discount, ["hil"]))
+    >>> print(_describe_setting(discount, ["hil"]))
       discount=0.9 (per step; hil)
           what it is worth; a number between 0 and 1
     """
@@ -185,27 +183,25 @@ def shared_settings(learners: Iterable[Learner]) -> list[tuple[SettingInfo, list
 
 
 def settings_page(learners: Sequence[Learner]) -> str:
-    """Write the page of docs that lists learners and settings."""
+    """Write the documentation page of learners and settings."""
     rows = [
         f"| `{name}` | {as_written(default)} | {unit or '–'} | {meaning} | {rule} |"
         f" {'all' if len(users) == len(learners) else ', '.join(users)} |"
         for (name, default, unit, rule, meaning), users in shared_settings(learners)
     ]
-    summaries = [f"- `{learner.name}`: {_in_a_sentence(learner)}." for learner in learners]
+    summaries = [f"- `{learner.name}`: {_describe(learner)}." for learner in learners]
     page = files("hocket.cli").joinpath("settings.md").read_text("utf-8")
     return page % {"learners": "\n".join(summaries), "settings": "\n".join(rows)}
 
 
 @dataclass(frozen=True)
 class SurveyMap:
-    """Explore the map of a task without its machine, until every move was tried; then any task on it can be planned."""
+    """Explore the map of a task, without its machine, until every move was tried; then tasks on it can be planned."""
 
-    target: Annotated[Positional[str], option("TASK")]
-    """A built-in name (buttons, rendezvous-3) or a file. Only its map, gates and starts are used."""
-    out: Annotated[MaybePath, option("FOLDER", "-o")] = None
-    """Keep what was learnt of the map in this folder, for `hocket train --world`."""
-    draw: Annotated[MaybePath, option("FILE")] = None  # Draw what is known of the map (.svg, .png, .pdf).
-    tries: Number = 4  # How often each move has to be tried; 1 is enough if moves never slip.
+    target: Annotated[Positional[str], option("TASK")]  # A name or a file; only its map, gates and starts are used.
+    out: Annotated[MaybePath, option("FOLDER", "-o")] = None  # Save the world model here, for `hocket train --world`.
+    draw: Annotated[MaybePath, option("FILE")] = None  # Draw the world model (.svg, .png, .pdf).
+    tries: Number = 4  # Number of times to try each move; 1 is enough if moves never slip.
     seed: Number = 0  # Random seed of slips.
     json: Json = False
 
@@ -227,7 +223,7 @@ class SurveyMap:
             return print_json({"task": task.name, **counts, "complete": done.is_complete}, ok=done.is_complete)
         console = make_console()
         console.print(f"Surveyed the map of {printable(task.name)}: {len(done.world.move):,} moves in {done}.")
-        next_step = "Nothing was saved. Save the world with --out FOLDER."
+        next_step = "Nothing was saved. Save the world model with --out FOLDER."
         if self.out is not None:
             folder = shlex.quote(printable(str(self.out)))
             next_step = f"Plan any task on this map without a step: hocket train TASK --world {folder} --steps 0"
@@ -251,30 +247,30 @@ class Bench:
         from hocket.learn.benchmark import ROUNDS, measure_algebra, measure_learning  # loads the compiler
 
         rows = [row for name in self.tasks for row in measure_learning(name)]
-        seconds, what = measure_algebra(ALGEBRA_AGENTS), f"rendezvous-{ALGEBRA_AGENTS}"
+        seconds, task = measure_algebra(ALGEBRA_AGENTS), f"rendezvous-{ALGEBRA_AGENTS}"
         if self.json:
-            return print_json({"learning": [asdict(row) for row in rows], f"decompose {what} (s)": seconds})
+            return print_json({"learning": [asdict(row) for row in rows], f"decompose {task} (s)": seconds})
         console = make_console()
-        _print_speeds(console, rows, "what, on one core")
-        console.print(f"Decomposing {what} with all its states takes {seconds * 1000:.1f} ms.")
+        _print_speeds(console, rows, "program, on one core")
+        console.print(f"Decomposing {task} with all its states takes {seconds * 1000:.1f} ms.")
         load = f" Load average: {os.getloadavg()[0]:.1f}." if hasattr(os, "getloadavg") else ""
-        words = f"CPU time; median of {ROUNDS} rounds, alternating between the compared programs.{load}"
-        console.print(words, style="dim")
+        method = f"CPU time; median of {ROUNDS} rounds, alternating between the compared programs.{load}"
+        console.print(method, style="dim")
         return 0
 
     def _on_device(self) -> int:
-        from hocket.learn.benchmark import measure_device  # loads the compiler, and what few have
+        from hocket.learn.benchmark import measure_device  # loads the compiler and CUDA
 
         results = [measure_device(name) for name in self.tasks]
         if self.json:
             return print_json({name: asdict(result) for name, result in zip(self.tasks, results, strict=True)})
         console = make_console()
-        _print_speeds(console, [row for result in results for row in result.speeds], f"what, on {results[0].device}")
+        _print_speeds(console, [row for result in results for row in result.speeds], f"program, on {results[0].device}")
         same = all(result.same_bits for result in results)
         console.print(f"The learnt values {'equal' if same else 'DIFFER from'} those of the CPU, bit for bit.")
         return 0 if same else 1
 
 
-def _print_speeds(console: Console, rows: Sequence[Measurement], what: str) -> None:
+def _print_speeds(console: Console, rows: Sequence[Measurement], title: str) -> None:
     cells = [(f"{row.per_second / 1e6:,.1f}", f"{row.ratio:,.2f}", row.what) for row in rows]
-    print_table(console, ("M agent-steps/s", "ratio", what), cells)
+    print_table(console, ("M agent-steps/s", "ratio", title), cells)
