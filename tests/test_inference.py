@@ -11,10 +11,10 @@ import pytest
 import hocket as hk
 from hidden_teams import composition, demonstration, difference, learn, random_log, random_team, reachable
 from hocket.errors import AssignmentError, FormatError, HocketError
-from hocket.inference.encoding import LocalMachine, first_disagreement, step
 from hocket.inference.facts import cheapest_event_sets, facts_of
 from hocket.inference.infer import UnexplainedError
 from hocket.inference.logs import Attempt, Episode, Log, LogError
+from hocket.inference.machines import LocalMachine, TeamRun, first_disagreement
 from hocket.inference.smallest import STATE_BITS
 
 TASKS = {"buttons": 120, "warehouse": 120, "rooms": 120, "four-buttons": 120, "crew": 60, "rendezvous-4": 60}
@@ -224,11 +224,10 @@ def machines_over(event, size):
 
 def behaviour(machine, event, length):
     """Say what a machine answers to so many attempts; nothing happens after completion."""
-    states, answers = [0], []
+    run, answers = TeamRun((machine,), {event: (0,)}), []
     for _ in range(length):
-        is_over = states[0] in machine.final
-        refused = is_over or bool(step((machine,), states, (0,), event))
-        answers.append((not refused, not refused and states[0] in machine.final))
+        refused = run.is_done or bool(run.step(event))
+        answers.append((not refused, not refused and run.is_done))
     return answers
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from hocket.errors import HocketError
+from hocket.errors import Refuse
 
 MEMORY = Path("/proc/meminfo")  # of Linux; nothing is refused where nobody knows
 GROUP = Path("/sys/fs/cgroup")  # the limits of a container
@@ -32,7 +31,7 @@ def _sizes(path: Path) -> dict[str, int]:
     return {}
 
 
-def require_memory(needed: float, what: str, refuse: Callable[[str], HocketError]) -> None:
+def require_memory(needed: float, what: str, refuse: Refuse) -> None:
     """Refuse what needs more bytes than there are."""
     there = available_memory()
     if there is not None and needed > there:

@@ -25,6 +25,9 @@ class HocketError(ValueError):
         super().__init__(printable(cut_names(message), LONGEST_MESSAGE))
 
 
+Refuse = Callable[[str], HocketError]  # makes the error of a message
+
+
 class ArgumentError(HocketError, TypeError):
     """An argument of the wrong kind."""
 
@@ -173,13 +176,9 @@ def known_names(name: str, known: Iterable[str]) -> str:
 
 
 def require_known(
-    name: object,
-    known: Collection[str],
-    what: str,
-    refuse: Callable[[str], HocketError] = SettingsError,
-    where: str = "",  # as " in this machine"
+    name: object, known: Collection[str], what: str, refuse: Refuse = SettingsError, where: str = ""
 ) -> None:
-    """Refuse a name that does not exist, with what it could have been."""
+    """Refuse a name that does not exist, `where` as in " in this machine", and suggest one that does."""
     if name not in known:
         raise refuse(f"{what} {name!r} does not exist{where} ({known_names(str(name), known)})")
 

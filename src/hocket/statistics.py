@@ -230,21 +230,17 @@ def mean_interval(values: ArrayLike) -> Interval:  # [n]
     return Interval(float(row.mean()), float(row.mean()) - spread, float(row.mean()) + spread)
 
 
-def interquartile_mean(values: ArrayLike) -> float:
-    """Average the middle half: what is left of n values without the n // 4 smallest and the n // 4 largest.
+def interquartile_mean(values: ArrayLike, axis: int | None = None) -> Numbers:
+    """Average the middle half of all values, or of those along the last axis: without the n // 4 smallest and largest.
 
     All values count alike (Agarwal et al., *Deep RL at the edge of the statistical precipice*, NeurIPS 2021).
 
-    >>> interquartile_mean([0, 1, 2, 3, 1000])
+    >>> float(interquartile_mean([0, 1, 2, 3, 1000]))
     2.0
     """
-    return float(_middle_means(numbers(values, "values").ravel()))
-
-
-def _middle_means(values: Numbers) -> Numbers:  # [.., N] -> [..]
-    line, cut = np.sort(values, axis=-1), values.shape[-1] // 4
-    means: Numbers = line[..., cut : line.shape[-1] - cut].mean(axis=-1)
-    return means
+    line = np.sort(numbers(values, "values"), axis=axis)
+    cut = line.shape[-1] // 4
+    return np.asarray(line[..., cut : line.shape[-1] - cut].mean(axis=-1))
 
 
 def interquartile_interval(scores: ArrayLike, *, resamples: int = 2_000, seed: int = 0) -> Interval:  # [runs]
@@ -258,7 +254,7 @@ def interquartile_interval(scores: ArrayLike, *, resamples: int = 2_000, seed: i
     Interval(value=22.0, low=18.79..., high=34.33...)
     """
     line = np.sort(numbers(scores, "scores", axes=1))
-    runs, cut, value = line.size, line.size // 4, interquartile_mean(line)
+    runs, cut, value = line.size, line.size // 4, float(interquartile_mean(line))
     count, generator = whole(resamples, "resamples", 1), np.random.default_rng(whole(seed, "seed", 0))
     if runs < FEWEST_RUNS or line[0] == line[-1]:
         return Interval(value)
@@ -269,7 +265,7 @@ def interquartile_interval(scores: ArrayLike, *, resamples: int = 2_000, seed: i
     half = float(stdtrit(kept - 1, 0.975)) * error
     most = max(1, BLOCK // runs)
     blocks = (generator.integers(runs, size=(min(most, count - done), runs)) for done in range(0, count, most))
-    resampled = np.concatenate([_middle_means(line[drawn]) for drawn in blocks])
+    resampled = np.concatenate([interquartile_mean(line[drawn], axis=-1) for drawn in blocks])
     low, high = np.percentile(resampled, (2.5, 97.5)).tolist()
     low, high = min(low, value - half), max(high, value + half)
     return Interval(value, max(low, 0.0) if line[0] >= 0 else low, high)  # no number of steps is below 0

@@ -11,9 +11,9 @@ from pathlib import Path
 from hocket.arguments import whole
 from hocket.errors import TaskError
 from hocket.inference.ask import TRIALS, Answer, Inquiry, Purpose
-from hocket.inference.encoding import LocalMachine
 from hocket.inference.infer import Inferred, UnexplainedError, as_reward_machine
 from hocket.inference.logs import Attempt, Episode, Log
+from hocket.inference.machines import LocalMachine
 from hocket.inference.rivals import Tracker
 from hocket.machine.composition import compose
 from hocket.task.catalogue import as_task
@@ -21,8 +21,8 @@ from hocket.task.episode import TeamEpisode
 from hocket.task.grid import ACTIONS, STAY
 from hocket.task.task import Task
 
-PATIENCE = 2  # times that something else may happen on the way before an experiment counts as impossible
-LONGEST_WALK = 4  # times the cells of the map, in steps
+MAX_FAILURES = 2  # times that other events may happen on the way before an experiment counts as impossible
+LONGEST_WALK = 4  # times the number of cells of the map, in steps
 LARGEST_TEAM = 50_000  # states up to which a team machine is enumerated
 STEPS = 100_000  # of the team, after which exploring ends
 
@@ -30,7 +30,7 @@ StepTest = Callable[[int, int], bool]  # of the cells in which a step begins and
 
 
 class HiddenTask:
-    """A world to explore: agents walk on a known map, and of the machine nothing is seen but which events happen.
+    """A world to explore: agents walk on a known map, and nothing shows of the machine but which events happen.
 
     An event is attempted in a round of a step when all agents that control it are where it can happen and no agent that
     knows it takes part in another event of the round: then it happens, or the machine refuses it.
@@ -49,31 +49,27 @@ class HiddenTask:
 
     @property
     def cells(self) -> Mapping[str, int]:
-        """Where the agents are."""
+        """The cell of each agent."""
         return self._episode.cells
 
     def is_met(self, agent: str, event: str, before: int | None, cell: int) -> bool:
-        """Say whether an agent meets its condition for an event after a step from one cell to another."""
+        """Say whether a step from one cell to another meets an agent's condition for an event."""
         return self._task.holds(agent, event, cell, before)
 
     def step(self, actions: Mapping[str, int]) -> list[Attempt]:
         """Let all agents act at once; list the attempts of the step, in their order."""
         self.steps += 1
         self.moved, before = True, dict(self.cells)
-        seen = self._episode.step({agent: ACTIONS[action] for agent, action in actions.items()})
-
-        def is_met_by_all(event: str) -> bool:
-            agents = self._task.controllers[event]
-            return all(self.is_met(agent, event, before[agent], seen.cells[agent]) for agent in agents)
-
-        met = [*filter(is_met_by_all, self._task.controllers)]
-        attempts: list[Attempt] = []
-        for number, happened in enumerate((*seen.rounds, ())):
+        result = self._episode.step({agent: ACTIONS[action] for agent, action in actions.items()})
+        after, attempts = result.cells, list[Attempt]()
+        controllers = self._task.controllers.items()
+        met = [e for e, agents in controllers if all(self.is_met(a, e, before[a], after[a]) for a in agents)]
+        for number, happened in enumerate((*result.rounds, ())):
             busy: set[str] = set()
             for event in met:
                 if event in happened:
                     busy.update(self._task.knowers[event])
-                    is_last = self._episode.done and number == len(seen.rounds) - 1 and event == happened[-1]
+                    is_last = self._episode.done and number == len(result.rounds) - 1 and event == happened[-1]
                     attempts.append(Attempt(event, True, is_last))
                     if is_last:
                         return attempts
@@ -85,27 +81,27 @@ class HiddenTask:
     def walk(
         self, agent: str, is_target: StepTest, is_avoided: StepTest = lambda *_: False, *, safely: bool = False
     ) -> tuple[int, int] | None:
-        """Choose the first action of a shortest way whose last step is a target, with its length; None: there is none.
+        """Find a shortest path whose last step is a target; return its first action and its length, or None.
 
-        No other step of it is to be avoided, and neither is the last, if it is to go safely.
+        Its other steps are not avoided ones; neither is the last, with `safely`.
         """
         start, closed, grid = self.cells[agent], self._episode.closed(agent), self._task.grid
-        ways: dict[int, tuple[int, int]] = {start: (STAY, 0)}  # to each cell: the first action, and how long it is
+        paths: dict[int, tuple[int, int]] = {start: (STAY, 0)}  # to each cell: the first action, and the length
         for cell in (queue := [start]):  # grows while it is read
-            begun, steps = ways[cell]
+            first, steps = paths[cell]
             for action in (STAY, *range(STAY)):
-                end, way = grid.neighbor(cell, action, closed), (begun if steps else action, steps + 1)
+                end, path = grid.neighbor(cell, action, closed), (first if steps else action, steps + 1)
                 if is_target(cell, end) and not (safely and is_avoided(cell, end)):
-                    return way
-                if end not in ways and not is_avoided(cell, end):
-                    ways[end] = way
+                    return path
+                if end not in paths and not is_avoided(cell, end):
+                    paths[end] = path
                     queue.append(end)
         return None
 
 
 @dataclass(frozen=True, repr=False)
 class Explored:
-    """What exploring has learnt, and what it took."""
+    """The machines that were learnt by exploring, and the steps that it took."""
 
     world: Task  # with the hidden machine
     answer: Inferred
@@ -132,10 +128,10 @@ def explore(
     steps: int = STEPS,
     seed: int = 0,
 ) -> Explored:
-    """Learn the machine of a task that is looked at by experiments only: agents walk to where an event can happen.
+    """Learn the machine of a task by experiments on its map: agents walk to where an event can happen.
 
-    The map, the places of events, gates and local event sets are known; the machine is not. Exploring ends when no
-    rival is left within the limits of the claim and so many random attempts in a row have agreed.
+    The map, the conditions of events, gates and local event sets are known; the machine is not. Exploring ends when no
+    rival remains within the limits of the claim and so many random attempts in a row have agreed.
     """
     task = as_task(world)
     if knows is not None:
@@ -152,11 +148,11 @@ class Explorer:
         self.trackers = trackers_of(task)
         self.inquiry = Inquiry(self.task.knows, demonstrations, seed, self.trackers)
         self.assumed: set[tuple[str, int]] | None = set()  # (episode, position) of refusals; None: none are assumed
-        self.derailed: Counter[tuple[str, tuple[int, ...], tuple[int, ...]]] = Counter()  # by situation
+        self.failures: Counter[tuple[str, tuple[int, ...], tuple[int, ...]]] = Counter()  # by situation
         self.history: list[tuple[int, int]] = []
 
     def run(self, trials: int, steps: int) -> Explored:
-        """Explore until nothing is left to try."""
+        """Explore until there is nothing to try."""
         while True:
             try:
                 self.inquiry.solve()
@@ -179,72 +175,69 @@ class Explorer:
         """Attempt events one after the other, until one is impossible or anything unexpected happens."""
         if not self.inquiry.rows and self.hidden.moved:
             self.hidden.reset()
-        left = list(trace)
-        patience = LONGEST_WALK * self.task.grid.cells
-        while left and self.hidden.steps < steps:
-            here = self.situation(left[0])
-            actions = self.choose_actions(left)
-            if actions is None and self.assumed is not None:  # nobody can get there: it counts as refused
+        remaining = list(trace)
+        steps_left = LONGEST_WALK * self.task.grid.cells
+        while remaining and self.hidden.steps < steps:
+            situation, bar = self.situation(remaining[0]), self.inquiry.bar(remaining[0])
+            actions = self.choose_actions(remaining)
+            if actions is None and self.assumed is not None:  # no agent can get there: it counts as refused
                 self.assumed.add((self.inquiry.current.name, len(self.inquiry.rows)))
-                self.inquiry.record(left[0], "refused")
+                self.inquiry.record(remaining[0], "refused")
                 return
-            if actions is None or not patience:
-                self.inquiry.record(left[0], "impossible")
+            if actions is None or not steps_left:
+                self.inquiry.record(remaining[0], "impossible")
                 return
-            patience -= 1
-            bar = self.inquiry.bar(left[0])
-            as_planned = self.observe(actions, left, purpose)
-            if as_planned is False and left:
-                self.derailed[here] += 1
-                if self.derailed[here] >= PATIENCE:
+            steps_left -= 1
+            as_planned = self.observe(actions, remaining, purpose)
+            if as_planned is False and remaining:
+                self.failures[situation] += 1
+                if self.failures[situation] >= MAX_FAILURES:
                     self.inquiry.leave_out(bar)
             if not as_planned:
                 return
 
     def forget_assumptions(self) -> None:
-        """Begin again with what was seen, where that contradicts what was assumed, and assume nothing any more."""
-        seen, assumed = [], self.assumed or ()
+        """Begin again with the observations, which contradict assumptions, and assume nothing any more."""
+        observed, assumed = [], self.assumed or ()
         for name, rows in self.inquiry.log.episodes:
-            if attempts := tuple(row for place, row in enumerate(rows) if (name, place) not in assumed):
-                seen.append(Episode(name, attempts))
-        self.inquiry = Inquiry(self.task.knows, Log(tuple(seen)), self.hidden.episodes, self.trackers)
+            if attempts := tuple(row for position, row in enumerate(rows) if (name, position) not in assumed):
+                observed.append(Episode(name, attempts))
+        self.inquiry = Inquiry(self.task.knows, Log(tuple(observed)), self.hidden.episodes, self.trackers)
         self.assumed = None
 
     def situation(self, event: str) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
-        """Say of an attempt in which states, by the machines, those are that know the event, and the gates."""
-        trace, states = self.inquiry.current.accepted, self.inquiry.states()
-        knowers = self.inquiry.facts.knowers[event]
-        return event, tuple(states[index] for index in knowers), self.inquiry.world.track(trace)
+        """Describe where an event is attempted: the machine states of the agents that know it, and of the trackers."""
+        states, knowers = self.inquiry.run().states, self.inquiry.facts.knowers[event]
+        tracked = self.inquiry.world.track(self.inquiry.current.accepted)
+        return event, tuple(states[index] for index in knowers), tracked
 
-    def choose_actions(self, left: Sequence[str]) -> dict[str, int] | None:
-        """Let all that control the next event walk to where it can happen, if they can without causing others.
+    def choose_actions(self, remaining: Sequence[str]) -> dict[str, int] | None:
+        """Let the agents that control the next event walk to where it can happen, if possible without causing others.
 
-        Who does not goes ahead to where a later event needs it, if that causes nothing on the way. For an edge all have
-        to come at once, so whoever is nearer waits; and nobody goes ahead.
+        The others walk to where a later event needs them, unless that causes events on the way. Agents that control an
+        edge must arrive at once, so nearer ones wait; and no agent goes ahead.
         """
         hidden, actions = self.hidden, dict.fromkeys(self.hidden.cells, STAY)
-        ways: dict[str, tuple[int, int]] = {}  # of those that control the next event: an action, and how far it is
+        paths: dict[str, tuple[int, int]] = {}  # of agents that control the next event: an action, and the distance
         for agent in hidden.cells:
-            event = next((event for event in left if agent in self.task.controllers[event]), None)
+            event = next((event for event in remaining if agent in self.task.controllers[event]), None)
             if event is None:
                 continue
-            is_target, is_avoided = partial(hidden.is_met, agent, event), self.avoided(agent, left[0])
-            if event == left[0]:
-                way = hidden.walk(agent, is_target, is_avoided) or hidden.walk(agent, is_target)
-                if way is None:
+            is_target, is_avoided = partial(hidden.is_met, agent, event), self.avoided(agent, remaining[0])
+            if event == remaining[0]:
+                path = hidden.walk(agent, is_target, is_avoided) or hidden.walk(agent, is_target)
+                if path is None:
                     return None
-                ways[agent] = way
+                paths[agent] = path
             elif event not in self.task.edges:
                 actions[agent], _ = hidden.walk(agent, is_target, is_avoided, safely=True) or (STAY, 0)
-        farthest = max((steps for _, steps in ways.values()), default=0)
-        waits = left[0] in self.task.edges
-        return actions | {agent: STAY if waits and steps < farthest else go for agent, (go, steps) in ways.items()}
+        farthest = max((steps for _, steps in paths.values()), default=0)
+        waits = remaining[0] in self.task.edges
+        return actions | {agent: STAY if waits and steps < farthest else go for agent, (go, steps) in paths.items()}
 
     def avoided(self, agent: str, event: str) -> StepTest:
-        """Say of steps whether an agent would make something else happen that the machines expect to be accepted.
-
-        Where teammates control it, too, they are taken to stay.
-        """
+        """Make a test whether a step of an agent would cause another event that the machines expect to be accepted, if
+        all teammates stay."""
         hidden, cells, causes = self.hidden, dict(self.hidden.cells), []
         for other in self.inquiry.facts.events:
             controllers = self.task.controllers[other]
@@ -254,23 +247,22 @@ class Explorer:
                 causes.append(other)
         return cache(lambda before, cell: any(hidden.is_met(agent, other, before, cell) for other in causes))
 
-    def observe(self, actions: Mapping[str, int], left: list[str], purpose: Purpose) -> bool | None:
-        """Take a step and record what is seen. True: as planned so far. False: something else happened, as the
-        machines expect. None: they expected otherwise, or the episode is over.
-        """
+    def observe(self, actions: Mapping[str, int], remaining: list[str], purpose: Purpose) -> bool | None:
+        """Take a step and record its attempts. True: as planned so far. False: other events happened, as the machines
+        expect. None: the machines expected otherwise, or the episode is over."""
         as_planned, is_expected, facts = True, True, self.inquiry.facts
         for event, accepted, done in self.hidden.step(actions):
             answer: Answer = "done" if done else "accepted" if accepted else "refused"
-            is_target = bool(left) and event == left[0]
+            is_target = bool(remaining) and event == remaining[0]
             nodes = tuple(self.inquiry.nodes[index] for index in facts.knowers[event])
-            if not accepted and not is_target and (event, nodes) in facts.refused:  # which is no news
+            if not accepted and not is_target and (event, nodes) in facts.refused:  # as before
                 continue
             is_expected = is_expected and answer == self.inquiry.expect(event)
             self.inquiry.record(event, answer)
             if not is_expected:
                 self.inquiry.agreed = 0
             elif is_target and as_planned:
-                left.pop(0)
+                remaining.pop(0)
                 self.inquiry.agreed += purpose == "random"
             elif accepted:
                 as_planned = False
@@ -281,10 +273,10 @@ class Explorer:
 
 
 def with_learnt_machine(task: Task, answer: Inferred) -> Task:
-    """Put a machine that was learnt in place of a task's own.
+    """Replace a task's machine by one that was learnt.
 
-    A gate needs machine states that tell whether it is open. Where the smallest machines do not, states are split by
-    the events of gates, which changes nothing about what the team can do.
+    A gate needs machine states that tell whether it is open. If those of the smallest machines do not, they are split
+    by the events of gates, which does not change what the team can do.
     """
     if answer.team.most_states > LARGEST_TEAM:
         return replace(task, machine=answer.team)
@@ -302,7 +294,7 @@ def trackers_of(task: Task) -> list[Tracker]:
     """Make a tracker of each different gate of a task: its state tells whether the gate is as at the start."""
     trackers = []
     for gate in dict.fromkeys(gate for gates in task.gates.values() for gate in gates.values()):
-        ways = {event: int((event in gate.opens) != bool(gate.starts_open)) for event in gate.events}
-        moves = {(state, event): end for state in (0, 1) for event, end in ways.items()}
+        ends = {event: int((event in gate.opens) != bool(gate.starts_open)) for event in gate.events}
+        moves = {(state, event): end for state in (0, 1) for event, end in ends.items()}
         trackers.append(Tracker(LocalMachine(moves, frozenset({0, 1})), tuple(gate.events)))
     return trackers

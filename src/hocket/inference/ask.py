@@ -1,7 +1,7 @@
 """Learn machines by asking: hypothesis, rival, experiment, until no rival is left and random trials agree.
 
-The teacher is a world, a program or a person. It is asked one attempt at a time: may this event happen now? Attempts go
-on from where the last one led wherever that answers a question, and begin a new episode where it does not.
+The teacher is a world, a program or a person, and answers one attempt at a time: may this event happen now? Attempts
+continue the current episode if that answers a question, and else begin a new one.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from hocket.errors import shown
-from hocket.inference.encoding import is_done, step
 from hocket.inference.facts import ROOT, Sighting, facts_of
 from hocket.inference.infer import LARGEST, ROUNDS, SECONDS, SPARE, Inferred, UnexplainedError, groups
 from hocket.inference.logs import Attempt, Episode, Log, LogError
+from hocket.inference.machines import TeamRun
 from hocket.inference.rivals import Barred, RivalSearch, Tracker, World, untried
 from hocket.inference.smallest import TreeSearch
 
-NEAR = 2  # rounds from where an episode stands within which a question is worth going on for
+NEAR = 2  # rounds within which a question is answered in the current episode
 TRIALS = 100  # random attempts that must agree before it stops
 
 Answer = Literal["accepted", "refused", "done", "impossible"]
-Purpose = Literal["rival", "untried", "random"]  # to separate from a rival, to try it once, or to test
+Purpose = Literal["rival", "untried", "random"]  # to distinguish it from a rival, to try it once, or to test
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 
 
@@ -33,12 +33,12 @@ class Trial:
 
     event: str
     begins: bool  # whether a new episode begins with it
-    trace: tuple[str, ...]  # what has happened in the episode so far
+    trace: tuple[str, ...]  # the events of the episode so far
     purpose: Purpose
 
 
 class Inquiry:
-    """What is known so far, and what to attempt next."""
+    """The episodes so far, the hypothesis, and what to attempt next."""
 
     def __init__(
         self, knows: Mapping[str, Iterable[str]], log: Log | None, seed: int, trackers: Sequence[Tracker] = ()
@@ -54,18 +54,14 @@ class Inquiry:
         self.order = list(groups(self.facts))
         self.world = World(tuple(trackers))
         self.agreed = 0  # random attempts in a row
-        self.begin()
-
-    def begin(self) -> None:
-        """Begin an episode."""
-        self.rows: list[Attempt] = []
-        self.nodes = [ROOT] * len(self.facts.agents)
+        self.rows: list[Attempt] = []  # of the current episode
+        self.close()
 
     def close(self) -> None:
-        """Keep the episode that is under way."""
+        """Keep the current episode and begin the next one."""
         if self.rows:
             self.episodes.append(self.current)
-        self.begin()
+        self.rows, self.nodes = [], [ROOT] * len(self.facts.agents)
 
     @property
     def current(self) -> Episode:
@@ -83,7 +79,7 @@ class Inquiry:
         self.machines = tuple(self.smallest.machines.values())
 
     def plan(self, trials: int) -> tuple[tuple[str, ...], Purpose] | None:
-        """Choose what to attempt: what tells more, else at random until so many attempts in a row have agreed."""
+        """Choose events to attempt: the most informative, else random ones until so many in a row have agreed."""
         plan = self._plan()
         if plan is not None:
             self.agreed = 0
@@ -92,7 +88,7 @@ class Inquiry:
         return plan if plan is not None and plan[0] else None
 
     def _plan(self) -> tuple[tuple[str, ...], Purpose] | None:
-        """Choose what separates the hypothesis from a rival, else what was never tried."""
+        """Choose a trace that distinguishes the hypothesis from a rival, else one that was never tried."""
         if self.rows and not self.rows[-1].done:
             near = (self._rival(group, NEAR) for group in self.order if len(group) == 1)
             best = min((trace for trace in near if trace), key=len, default=None)
@@ -102,7 +98,7 @@ class Inquiry:
         for group in tuple(self.order):
             if trace := self._rival(group, ROUNDS[len(group)]):
                 return trace, "rival"
-            self.order.remove(group)  # it is asked again when the others have been
+            self.order.remove(group)  # it comes again after the others
             last_single = sum(len(other) == 1 for other in self.order)
             self.order.insert(last_single if len(group) == 1 else len(self.order), group)
         for agent, state, event in untried(self.facts, self.machines):
@@ -119,7 +115,7 @@ class Inquiry:
         return RivalSearch(self.facts, self.machines, group, SPARE[len(group)], begin, self.world, trace)
 
     def record(self, event: str, answer: Answer) -> None:
-        """Take what became of an attempt in the episode under way."""
+        """Take the answer to an attempt in the current episode."""
         if answer == "impossible":
             self.leave_out(self.bar(event))
             return
@@ -130,7 +126,7 @@ class Inquiry:
             self.close()
 
     def bar(self, event: str) -> Barred:
-        """Describe an attempt that may be impossible where the episode under way is."""
+        """Describe an attempt that may be impossible at this point of the current episode."""
         trace, nodes = self.current.accepted, tuple(self.nodes[index] for index in self.facts.knowers[event])
         return Barred(event, trace, nodes, self.world.track(trace))
 
@@ -139,42 +135,39 @@ class Inquiry:
         self.world = self.world._replace(barred=(*self.world.barred, bar))
 
     def expect(self, event: str) -> Answer:
-        """Say what the machines answer in the episode under way, all of whose events they accept."""
-        states = self.states()
-        if step(self.machines, states, self.facts.knowers[event], event):
+        """Return the answer of the machines in the current episode, all of whose events they accept."""
+        run = self.run()
+        if run.step(event):
             return "refused"
-        return "done" if is_done(self.machines, states) else "accepted"
+        return "done" if run.is_done else "accepted"
 
-    def states(self) -> list[int]:
-        """Say in which states the machines are in the episode under way."""
-        states = [0] * len(self.machines)
-        for event in self.current.accepted:
-            step(self.machines, states, self.facts.knowers[event], event)
-        return states
+    def run(self) -> TeamRun:
+        """Run the machines along the current episode."""
+        return TeamRun(self.machines, self.facts.knowers, self.current.accepted)
 
     def _random_walk(self) -> Iterator[str]:
         """Choose events of an episode at random, half of them among those that the machines expect to be accepted."""
         machines, knowers, trace = self.machines, self.facts.knowers, list[str]()
-        states = [0] * len(machines)
+        run = TeamRun(machines, knowers)
         at_nodes = [machine.trace_states(tree) for machine, tree in zip(machines, self.facts.trees, strict=True)]
         barred = {
             (event, tuple(at_nodes[i][node] for i, node in zip(knowers[event], nodes, strict=True)), tracked)
             for event, _, nodes, tracked in self.world.barred
         }
         for _ in range(2 * sum(len(machine.states) for machine in machines)):
-            enabled = [e for e in self.facts.events if all((states[i], e) in machines[i].moves for i in knowers[e])]
+            enabled = [event for event in self.facts.events if not run.refusing(event)]
             is_expected = enabled and self.random.random() < 0.5
             event = self.random.choice(enabled if is_expected else tuple(self.facts.events))
-            if (event, tuple(states[index] for index in knowers[event]), self.world.track(trace)) in barred:
+            if (event, tuple(run.states[index] for index in knowers[event]), self.world.track(trace)) in barred:
                 continue
             yield event
-            if not step(machines, states, knowers[event], event):
+            if not run.step(event):
                 trace.append(event)
-                if is_done(machines, states):
+                if run.is_done:
                     return
 
     def answer(self) -> Inferred:
-        """Say what is known."""
+        """Return the machines, and what is known of them."""
         return Inferred(self.log, self.knows, self.smallest, trials=self.agreed, world=self.world)
 
 
@@ -183,10 +176,10 @@ def ask(
 ) -> Generator[Trial, Answer, Inferred]:
     """Learn local machines by asking: yields trials, and is sent `accepted`, `refused`, `done` or `impossible`.
 
-    Demonstrations may be given as a log. It stops when no rival is left within the limits of the claim and so many
-    random attempts in a row have agreed; then it returns what `infer` returns.
+    Demonstrations may be given as a log. It stops when no rival remains within the limits of the claim and so many
+    random attempts in a row have agreed; then it returns the same as `infer`.
 
-    >>> truth = ("key", "door")  # what happens in that order, and completes the task
+    >>> truth = ("key", "door")  # these events complete the task, in that order
     >>> questions = ask({"A1": ["key", "door"]}, trials=10)
     >>> trial = next(questions)
     >>> try:

@@ -1,10 +1,9 @@
-"""What a log says about local machines: each agent's tree of accepted projections, what was refused where, and when
-the task was done. From these it is decided, without a solver, whether machines over given local event sets can explain
-the log at all.
+"""The facts that a log shows of local machines: each agent's tree of accepted projections, what was refused where, and
+when the task was done. They decide, without a solver, whether machines over given local event sets can explain the log.
 
 A node of an agent's tree is the projection of an accepted trace onto the agent's local event set: traces with equal
-projections lead its machine to the same state. Conversely the trees themselves, taken as machines, explain every log
-that can be explained.
+projections lead its machine to the same state. Conversely the trees, as machines, explain every log that can be
+explained.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Nodes = tuple[int, ...]  # a node of each agent's tree
 
 
 class Sighting(NamedTuple):
-    """Where in the log something was seen first."""
+    """The first observation of a fact in the log."""
 
     episode: Episode
     position: int  # how many attempts came before
@@ -58,27 +57,24 @@ class Tree:
 
 @dataclass(frozen=True)
 class Unexplained:
-    """An observation that no machines over these local event sets can explain.
-
-    No agent can tell `trace` from the look-alike traces, after which the opposite was observed.
-    """
+    """An observation that no machines over these local event sets can explain: no agent can distinguish `trace` from
+    the look-alike traces, after which the opposite was observed."""
 
     trace: tuple[str, ...]
     event: str | None  # that was refused after the trace; None: the task was not done after it
     episode: str
-    lookalikes: Mapping[str, Sighting]  # agent -> a trace that it cannot tell from this one
+    lookalikes: Mapping[str, Sighting]  # agent -> a trace that it cannot distinguish from this one
 
     def explain(self) -> str:
-        """Say in sentences which traces nobody can tell apart."""
-        after = f"after {', '.join(self.trace)}" if self.trace else "at the start"
-        what, seen = "the task was not done", "the task was done"
+        """Say in sentences which traces no agent can distinguish."""
+        observed, opposite = "the task was not done", "the task was done"
         if self.event is not None:
-            what, seen = f"{self.event} was refused", f"{self.event} was accepted"
-        said = [f"Episode {self.episode}: {what} {after}."]
+            observed, opposite = f"{self.event} was refused", f"{self.event} was accepted"
+        sentences = [f"Episode {self.episode}: {observed} {after(self.trace)}."]
         for agent, sighting in self.lookalikes.items():
-            other = f"where {seen} after {', '.join(sighting.trace) or 'nothing'}"
-            said.append(f"{agent} cannot tell this from episode {sighting.episode.name}, {other}.")
-        return " ".join(said)
+            other = f"where {opposite} after {', '.join(sighting.trace) or 'nothing'}"
+            sentences.append(f"{agent} cannot tell this from episode {sighting.episode.name}, {other}.")
+        return " ".join(sentences)
 
     def as_json(self) -> dict[str, object]:
         """Give it as a JSON document."""
@@ -86,8 +82,13 @@ class Unexplained:
         return {"trace": list(self.trace), "event": self.event, "episode": self.episode, "lookalikes": alike}
 
 
+def after(trace: Sequence[str]) -> str:
+    """Write when something is observed: after a trace."""
+    return f"after {', '.join(trace)}" if trace else "at the start"
+
+
 class Facts:
-    """A log as local machines see it. Grows by episodes; `attempts` say all there is to say of a prefix."""
+    """The facts that a log shows of local machines over some local event sets; it grows by episodes."""
 
     def __init__(self, knows: Mapping[str, Iterable[str]], events: Iterable[str] = ()) -> None:
         self.knows = {agent: Names(known) for agent, known in knows.items()}
@@ -105,26 +106,26 @@ class Facts:
         self.not_done: dict[Nodes, Sighting] = {(ROOT,) * len(self.agents): Sighting(Episode("-", ()), 0)}
 
     def add(self, episode: Episode) -> None:
-        """Add what an episode shows."""
+        """Add the facts that an episode shows."""
         nodes = [ROOT] * len(self.agents)
         for position, attempt in enumerate(episode.attempts):
             self.add_attempt(nodes, attempt, Sighting(episode, position))
 
     def add_attempt(self, nodes: list[int], attempt: Attempt, source: Sighting) -> None:
-        """Add what an attempt shows, and move the nodes if it was accepted."""
+        """Add the facts that an attempt shows, and move the nodes if it was accepted."""
         event, accepted, done = attempt
         if not accepted:
             self.refuse(event, nodes, source)
             return
         for index in self.knowers[event]:
             nodes[index] = self.trees[index].child(nodes[index], event, source)
-        after = Sighting(source.episode, source.position + 1)
+        source = Sighting(source.episode, source.position + 1)
         if not done:
-            self.not_done.setdefault(tuple(nodes), after)
+            self.not_done.setdefault(tuple(nodes), source)
         elif tuple(nodes) not in self.done:
-            self.done[tuple(nodes)] = after
+            self.done[tuple(nodes)] = source
             for other in self.events:  # nothing happens after the task is done
-                self.refuse(other, nodes, after)
+                self.refuse(other, nodes, source)
 
     def refuse(self, event: str, nodes: Sequence[int], source: Sighting) -> None:
         self.refused.setdefault((event, tuple(nodes[index] for index in self.knowers[event])), source)
@@ -148,7 +149,7 @@ class Facts:
         return shortest
 
     def observations(self) -> Iterator[tuple[str | None, dict[int, int], bool, Sighting]]:
-        """List what somebody refused at the nodes of those that know it, and whether the task was done (None) there."""
+        """List the nodes at which an event was refused, and those at which the task was done or not (event None)."""
         for (event, nodes), source in self.refused.items():
             yield event, dict(zip(self.knowers[event], nodes, strict=True)), False, source
         for is_done, rows in ((True, self.done), (False, self.not_done)):
@@ -165,10 +166,11 @@ def facts_of(log: Log, knows: Mapping[str, Iterable[str]]) -> Facts:
 
 
 def cheapest_event_sets(log: Log, agents: Iterable[str], control: Mapping[str, Iterable[str]]) -> Assignment:
-    """Find the smallest local event sets over which machines can explain a log, from who controls which event alone.
+    """Find the smallest local event sets over which machines can explain a log, given who controls which event.
 
-    What fails is a clause: to explain a refusal of e after w, somebody who cannot tell w from its look-alike must learn
-    an event of either, or one more agent must know e. More events never make a log harder to explain.
+    An assignment that fails gives a clause: to explain a refusal of e after w, an agent that cannot distinguish w from
+    its look-alike must know an event of either, or one more agent must know e. More events never make a log harder to
+    explain.
     """
     everyone, events = tuple(agents), tuple(log.events)
     base = {agent: [event for event in events if agent in control.get(event, ())] for agent in everyone}
@@ -179,9 +181,9 @@ def cheapest_event_sets(log: Log, agents: Iterable[str], control: Mapping[str, I
     number = {pair: index for index, pair in enumerate(pairs)}
 
     def known_with(added: int) -> dict[str, list[str]]:
-        known = {agent: list(had) for agent, had in base.items()}
-        for element in elements_of(added):
-            known[pairs[element][0]].append(pairs[element][1])
+        known = {agent: list(controlled) for agent, controlled in base.items()}
+        for agent, event in map(pairs.__getitem__, elements_of(added)):
+            known[agent].append(event)
         return known
 
     def failure(added: int) -> Unexplained | None:
@@ -189,7 +191,7 @@ def cheapest_event_sets(log: Log, agents: Iterable[str], control: Mapping[str, I
 
     def explain(added: int) -> int:
         unexplained = failure(added)
-        assert unexplained is not None  # it is asked of sets that fail
+        assert unexplained is not None  # only sets that fail are explained
         clause = {(agent, unexplained.event) for agent in everyone}
         for agent, source in unexplained.lookalikes.items():
             clause |= {(agent, event) for event in {*unexplained.trace, *source.trace}}

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from hocket.arguments import whole
 from hocket.errors import AssignmentError, shown
-from hocket.inference.encoding import LocalMachine, is_done, refusing, step
 from hocket.inference.facts import ROOT, Facts, Unexplained, cheapest_event_sets, facts_of
 from hocket.inference.logs import Attempt, Episode, Log, LogError
+from hocket.inference.machines import LocalMachine, TeamRun
 from hocket.inference.rivals import ANYTHING, Question, RivalSearch, World, untried
 from hocket.inference.smallest import AttemptSearch, Smallest, TreeSearch
 from hocket.machine.composition import Composition
@@ -22,8 +22,8 @@ from hocket.machine.reward_machine import RewardMachine
 
 LARGEST = 40  # states that a local machine may have
 SECONDS = 60.0  # for the solver
-SPARE, ROUNDS = (0, 2, 1), (8, 8, 3)  # of rivals that change so many machines: states more, rounds until they differ
-QUESTIONS = 3  # that are looked for at most
+SPARE, ROUNDS = (0, 2, 1), (8, 8, 3)  # of rivals that change 0, 1, 2 machines: more states, rounds until they differ
+QUESTIONS = 3  # at most
 
 
 class Evidence(NamedTuple):
@@ -64,19 +64,16 @@ class Inferred:
 
     @cached_property
     def decomposition(self) -> Decomposition:
-        """The team machine projected onto the local event sets: what agents should train with, for the smallest
-        machines that explain a log tell them as little as possible.
-        """
+        """The team machine projected onto the local event sets: agents should train with it, because the smallest
+        machines that explain a log tell them as little as possible."""
         return decompose(self.team.machine(), self.knows)
 
     @cached_property
     def facts(self) -> Facts:
-        """What the log says as these machines read it: where it does not say what was accepted, or is disbelieved,
-        they say it.
-        """
-        facts, is_read = Facts(self.knows, self.log.events), self.noise or self.log.observed == "reward"
+        """The facts of the log, with what these machines accept if the log does not show it or may be wrong."""
+        facts, is_replayed = Facts(self.knows, self.log.events), self.noise or self.log.observed == "reward"
         for episode in self.log.episodes:
-            facts.add(read_by(facts, self._locals, episode) if is_read else episode)
+            facts.add(replayed(facts, self._locals, episode) if is_replayed else episode)
         return facts
 
     @property
@@ -89,18 +86,18 @@ class Inferred:
         seen: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
         disbelieved, machines = {*self.smallest.disbelieved}, self._locals
         for episode in self.log.episodes:
-            states = [0] * len(machines)
+            run = TeamRun(machines, self.facts.knowers)
             for position, attempt in enumerate(episode.attempts):
-                before, knowers = tuple(states), self.facts.knowers[attempt.event]
-                blocking = step(machines, states, knowers, attempt.event)
+                before = tuple(run.states)
+                refusing = run.step(attempt.event)
                 if (episode.name, position) in disbelieved:
                     continue
-                rows = [(before, attempt.event, blocking or knowers, bool(blocking))]
-                for event, others in self.facts.knowers.items() if attempt.done else ():  # then nothing can happen
-                    rows.append((tuple(states), event, refusing(machines, states, others, event), True))
-                for where, event, agents, is_refused in rows:
+                rows = [(before, attempt.event, refusing or run.knowers[attempt.event], bool(refusing))]
+                if attempt.done:  # then nothing can happen
+                    rows += [(tuple(run.states), event, run.refusing(event), True) for event in run.knowers]
+                for states, event, agents, is_refused in rows:
                     for index in agents if len(agents) == 1 or not is_refused else ():
-                        key = (self.facts.agents[index], str(where[index]), event)
+                        key = (self.facts.agents[index], str(states[index]), event)
                         seen.setdefault(key, ({}, {}))[is_refused][episode.name] = None
         return {key: Evidence(tuple(accepted), tuple(refused)) for key, (accepted, refused) in seen.items()}
 
@@ -114,14 +111,14 @@ class Inferred:
     def questions(self) -> tuple[Question, ...]:
         """Traces to try next, the shortest first; each separates these machines from others that explain the log."""
         machines, begin = self._locals, (ROOT,) * len(self._locals)
-        asked: list[Question] = []
+        questions: list[Question] = []
         for changed in groups(self.facts):
-            if len(changed) == 2 and asked:  # those that change two machines come after all others
+            if len(changed) == 2 and questions:  # those that change two machines come after all others
                 break
             search = RivalSearch(self.facts, machines, changed, SPARE[len(changed)], begin, self.world, trace=())
             if (question := search.search(ROUNDS[len(changed)])) is not None:
-                asked.append(question)
-        return tuple(sorted(asked, key=lambda question: len(question.attempts))[:QUESTIONS])
+                questions.append(question)
+        return tuple(sorted(questions, key=lambda question: len(question.attempts))[:QUESTIONS])
 
     def rivals(self, question: Question) -> dict[str, RewardMachine]:
         """The machines that explain the log as well as these and answer a question otherwise."""
@@ -137,10 +134,10 @@ class Inferred:
         names = ("agent", "state", "event", "accepted", "refused")
         evidence = [dict(zip(names, (*key, *map(list, row)), strict=True)) for key, row in self.evidence.items()]
         questions = []
-        for asked in self.questions:
-            rivals = {agent: machine_to(machine) for agent, machine in self.rivals(asked).items()}
-            trace = list(asked.trace)
-            questions.append({"trace": trace, "event": asked.event, "expected": asked.expected, "rivals": rivals})
+        for question in self.questions:
+            rivals = {agent: machine_to(machine) for agent, machine in self.rivals(question).items()}
+            row = {"trace": list(question.trace), "event": question.event, "expected": question.expected}
+            questions.append({**row, "rivals": rivals})
         return {
             "knows": {agent: list(events) for agent, events in self.knows.items()},
             "machines": {agent: machine_to(machine) for agent, machine in self.machines.items()},
@@ -149,7 +146,7 @@ class Inferred:
             "evidence": evidence,
             "never_tried": [list(key) for key in self.never_tried],
             "questions": questions,
-            "disbelieved": [{"episode": name, "attempt": place + 1} for name, place in self.smallest.disbelieved],
+            "disbelieved": [{"episode": name, "attempt": position + 1} for name, position in self.smallest.disbelieved],
             "impossible": [{"trace": list(bar.trace), "event": bar.event} for bar in self.world.barred],
             "claim": self.claim,
         }
@@ -173,9 +170,8 @@ def _claim(answer: Inferred) -> Iterator[str]:
         explained = f"with all {episodes} of the log"
         least = f"No {small} that agree with it have fewer than {sum_of_states} (proved)."
         if not is_smallest:
-            least = (
-                f"They have {sum_of_states}, at least {smallest.bound} are needed; a limit of time or size was reached."
-            )
+            needed = f"at least {smallest.bound} are needed; a limit of time or size was reached."
+            least = f"They have {sum_of_states}, {needed}"
     alone = f"by at most {SPARE[1]} more states that fits the log{reading} differs from these within {ROUNDS[1]} rounds"
     two = f"none of two that share an event by at most {SPARE[2]} more each within {ROUNDS[2]} (proved)"
     yield f"These machines agree {explained}."
@@ -199,12 +195,12 @@ def _claim(answer: Inferred) -> Iterator[str]:
         yield f"{len(answer.never_tried):,} combinations of agent, state and event were never tried."
 
 
-def read_by(facts: Facts, machines: Sequence[LocalMachine], episode: Episode) -> Episode:
-    """Say what machines accept and complete of the events that were attempted, until the task is done."""
-    states, attempts = [0] * len(machines), list[Attempt]()
+def replayed(facts: Facts, machines: Sequence[LocalMachine], episode: Episode) -> Episode:
+    """Replace the outcomes of an episode's attempts by what machines accept and complete, until the task is done."""
+    run, attempts = TeamRun(machines, facts.knowers), list[Attempt]()
     for event, _, _ in episode.attempts:
-        accepted = not step(machines, states, facts.knowers[event], event)
-        attempts.append(Attempt(event, accepted, accepted and is_done(machines, states)))
+        accepted = not run.step(event)
+        attempts.append(Attempt(event, accepted, accepted and run.is_done))
         if attempts[-1].done:
             break
     return Episode(episode.name, tuple(attempts))
@@ -259,14 +255,14 @@ def infer(
     if not noise and (unexplained := seen.unexplained()) is not None:
         raise UnexplainedError(unexplained)
     largest = whole(largest, "largest", 1)
-    is_told = log.observed != "reward" and not noise
-    search = TreeSearch(facts, largest) if is_told else AttemptSearch(facts, largest, noise)
+    is_known = log.observed != "reward" and not noise
+    search = TreeSearch(facts, largest) if is_known else AttemptSearch(facts, largest, noise)
     different = log.episodes if noise else {episode.attempts: episode for episode in log.episodes}.values()
     return Inferred(log, known, search.run(different, seconds), noise)
 
 
 def groups(facts: Facts) -> Iterator[tuple[int, ...]]:
-    """List whose machines a rival may change: one agent's, then those of two that share an event."""
+    """List the agents whose machines a rival may change: one agent, then two that share an event."""
     yield from ((index,) for index in range(len(facts.agents)))
     known = [{*facts.knows[agent]} for agent in facts.agents]
     yield from ((one, other) for one, other in combinations(range(len(known)), 2) if known[one] & known[other])

@@ -238,11 +238,12 @@ def _read_xes(text: io.TextIOWrapper, outcome: str | None) -> tuple[list[Row], b
         raise FormatError("must be UTF-8, and must not declare entities or a document type")
     file.seek(0)
     try:
-        traces = (element for _, element in iterparse(file, events=("end",)) if _tag(element) == "trace")
+        elements = (element for _, element in iterparse(file, events=("end",)))
+        traces = (element for element in elements if element.tag.rpartition("}")[2] == "trace")
         for number, element in enumerate(traces, start=1):
             trace = _attributes(element)
             episode = trace.get(EVENT_NAME, str(number))
-            events = [_attributes(child) for child in element if _tag(child) == "event"]
+            events = [*map(_attributes, element.iterfind("{*}event"))]
             has_outcome = has_outcome or key in trace or any(key in event for event in events)
             for position, event in enumerate(events, start=1):
                 if EVENT_NAME not in event:
@@ -259,10 +260,6 @@ def _read_xes(text: io.TextIOWrapper, outcome: str | None) -> tuple[list[Row], b
     if len(accepted_in) > 1:
         raise FormatError("the attribute accepted must be on all events or on none")
     return rows, accepted_in == {True}
-
-
-def _tag(element: Element) -> str:
-    return element.tag.rpartition("}")[2]
 
 
 def _attributes(element: Element) -> Mapping[str, str]:

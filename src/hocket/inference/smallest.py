@@ -14,22 +14,13 @@ from itertools import count, islice, repeat
 from threading import Timer
 from typing import NamedTuple
 
-from hocket.inference.encoding import (
-    SOLVER,
-    Clauses,
-    LocalMachine,
-    Place,
-    TreePlaces,
-    UnknownMachine,
-    first_disagreement,
-    load_solvers,
-    state_of,
-)
+from hocket.inference.encoding import SOLVER, Clauses, NodeStates, OneHot, UnknownMachine, load_solvers, state_of
 from hocket.inference.facts import Facts
 from hocket.inference.logs import Attempt, Episode, LogError
+from hocket.inference.machines import LocalMachine, first_disagreement
 
-FIRST_SIZE, MORE_STATES = 6, 4  # states that a machine may have at first, and how many more where they do not suffice
-STATE_BITS = 8  # what a state costs, where the log may be wrong: about the length of its row of transitions
+FIRST_SIZE, MORE_STATES = 6, 4  # states that a machine may have at first, and how many more if they do not suffice
+STATE_BITS = 8  # the cost of a state if the log may be wrong: about the length of its row of transitions
 
 
 @dataclass(frozen=True)
@@ -39,7 +30,7 @@ class Smallest:
     machines: Mapping[str, LocalMachine]
     bound: int  # no machines of at most `size` states each that explain the log have fewer states in all
     size: int
-    disbelieved: tuple[tuple[str, int], ...] = ()  # (episode, position) of attempts that are taken for wrong entries
+    disbelieved: tuple[tuple[str, int], ...] = ()  # (episode, position) of attempts that count as wrong entries
 
     @property
     def total(self) -> int:
@@ -48,25 +39,26 @@ class Smallest:
 
 
 class MachineSearch(ABC):
-    """A search for the smallest machines, which goes on where it was when the log grows."""
+    """A search for the smallest machines, which can be continued when the log has grown."""
 
     state_cost = 1
     shows_refusals = True  # whether the log says what was refused
 
     def __init__(self, facts: Facts, largest: int) -> None:
-        self.facts, self.largest = facts, largest  # facts of the whole log, to which its owner adds episodes
-        self.used: list[Episode] = []  # what the solver has been told of
+        self.facts, self.largest = facts, largest  # facts of the whole log, to which the caller adds episodes
+        self.encoded: list[Episode] = []  # prefixes of episodes that are in clauses
         self.begin(min(FIRST_SIZE, largest))
 
     def begin(self, size: int) -> None:
         """Begin with machines of at most `size` states each."""
         self.size, self.clauses = size, Clauses()
+        self.entries: dict[int, tuple[str, int]] = {}  # literal of a belief -> (episode, position) that may be wrong
         self.unknown = [UnknownMachine(self.clauses, self.facts.knows[agent], size) for agent in self.facts.agents]
         self.is_used = [self.clauses.row(size) for _ in self.unknown]
         self.soft: list[tuple[int, int]] = [(-used, self.state_cost) for row in self.is_used for used in row[1:]]
         self.prepare()
-        for episode in self.used:
-            self.tell(episode)
+        for episode in self.encoded:
+            self.encode(episode)
         _, rc2 = load_solvers()
         from pysat.formula import WCNF
 
@@ -77,17 +69,14 @@ class MachineSearch(ABC):
         self.soft = []
         self.solver = rc2(formula, solver=SOLVER, adapt=True, exhaust=True, minz=True)
 
-    def use(self, agent: int, place: Place) -> None:
-        """Count the state that a machine has in a place among those that it uses."""
-        for here, used in zip(place, self.is_used[agent], strict=True):
+    def use(self, agent: int, state: OneHot) -> None:
+        """Count a state among those that an agent's machine uses."""
+        for here, used in zip(state, self.is_used[agent], strict=True):
             self.clauses.add(-here, used)
 
     def run(self, episodes: Iterable[Episode], seconds: float) -> Smallest:
-        """Find the smallest machines that explain the episodes, which the facts must be of.
-
-        When the time is up, or no machines of the largest size do, the answer is what can be said without a solver,
-        with the bound proved so far.
-        """
+        """Find the smallest machines that explain the episodes, which must be those of the facts. When the time is up,
+        or no machines of the largest size do, answer without the solver, with the bound proved so far."""
         timer = Timer(seconds, lambda: self.solver.interrupt())
         timer.daemon = True
         timer.start()
@@ -101,23 +90,23 @@ class MachineSearch(ABC):
                     bound = len(self.unknown)
                     continue
                 bound = max(bound, self.least_states())
-                prefix = self.contradiction(machines, episodes)
-                if prefix is None:
+                if (prefix := self.contradiction(machines, episodes)) is None:
                     named = dict(zip(self.facts.agents, machines, strict=True))
-                    return Smallest(named, bound, self.size, self.disbelieved(true))
-                self.used.append(prefix)
-                self.tell(prefix)
+                    disbelieved = (entry for belief, entry in self.entries.items() if belief not in (true or ()))
+                    return Smallest(named, bound, self.size, tuple(disbelieved))
+                self.encoded.append(prefix)
+                self.encode(prefix)
             self.begin(self.size)  # a solver that was interrupted is not used again
             return self.give_up(bound)
         finally:
             timer.cancel()
 
     def least_states(self) -> int:
-        """Say how many states machines need at least that explain what the solver was told."""
+        """Return the least number of states of machines that explain the prefixes encoded so far."""
         return len(self.unknown) + int(self.solver.cost)
 
     def _solve(self) -> set[int] | None:
-        """Ask the solver; None where there are no machines of this size, or the time is up."""
+        """Run the solver; None where there are no machines of this size, or the time is up."""
         for clause in self.clauses.take():
             self.solver.add_clause(clause)
         for literal, weight in self.soft:
@@ -134,69 +123,64 @@ class MachineSearch(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Make what is needed before anything is told."""
+        """Encode the initial state."""
 
     @abstractmethod
-    def tell(self, episode: Episode) -> None:
-        """Put an episode into clauses."""
+    def encode(self, episode: Episode) -> None:
+        """Add the clauses of an episode."""
 
     @abstractmethod
     def decode(self, true: set[int]) -> list[LocalMachine]:
-        """Keep of a solution what the log exercises."""
+        """Make the machines of a solution, with the transitions that the log exercises."""
 
     @abstractmethod
     def give_up(self, bound: int) -> Smallest:
         """Answer without the solver."""
 
-    def disbelieved(self, true: set[int]) -> tuple[tuple[str, int], ...]:
-        """List the attempts that are taken for wrong entries."""
-        return ()
-
 
 class TreeSearch(MachineSearch):
-    """For logs that show what was accepted: accepted traces with equal projections share their places."""
+    """For logs that show what was accepted: accepted traces with equal projections lead to the same state."""
 
     def prepare(self) -> None:
-        self.told = Facts(self.facts.knows, self.facts.events)
-        self.nodes = [TreePlaces(machine, tree) for machine, tree in zip(self.unknown, self.told.trees, strict=True)]
+        self.known = Facts(self.facts.knows, self.facts.events)  # of the prefixes encoded so far
+        self.nodes = [NodeStates(machine, tree) for machine, tree in zip(self.unknown, self.known.trees, strict=True)]
         self.refusals: dict[tuple[int, int, str | None], int] = {}
         self.refused = self.done = self.not_done = 0  # how many of each are in clauses
-        self._encode([0] * len(self.nodes))
+        self._encode_new([0] * len(self.nodes))
 
-    def tell(self, episode: Episode) -> None:
-        before = [len(nodes.places) for nodes in self.nodes]
-        self.told.add(episode)
-        self._encode(before)
+    def encode(self, episode: Episode) -> None:
+        before = [len(nodes.states) for nodes in self.nodes]
+        self.known.add(episode)
+        self._encode_new(before)
 
-    def _encode(self, before: Sequence[int]) -> None:
-        told = self.told
+    def _encode_new(self, before: Sequence[int]) -> None:
+        known = self.known
         for index, nodes in enumerate(self.nodes):
             nodes.grow()
-            for place in nodes.places[before[index] :]:
-                self.use(index, place)
-        for event, nodes_of_knowers in islice(told.refused, self.refused, None):
-            self.clauses.add(*map(self._refusal, told.knowers[event], nodes_of_knowers, repeat(event)))
-        for ends in islice(told.done, self.done, None):
+            for state in nodes.states[before[index] :]:
+                self.use(index, state)
+        for event, nodes_of_knowers in islice(known.refused, self.refused, None):
+            self.clauses.add(*map(self._refusal, known.knowers[event], nodes_of_knowers, repeat(event)))
+        for ends in islice(known.done, self.done, None):
             for index, node in enumerate(ends):
-                self.unknown[index].allow(self.nodes[index].places[node], None)
-        for ends in islice(told.not_done, self.not_done, None):
+                self.unknown[index].allow(self.nodes[index].states[node], None)
+        for ends in islice(known.not_done, self.not_done, None):
             self.clauses.add(*map(self._refusal, count(), ends, repeat(None)))
-        self.refused, self.done, self.not_done = len(told.refused), len(told.done), len(told.not_done)
+        self.refused, self.done, self.not_done = len(known.refused), len(known.done), len(known.not_done)
 
     def _refusal(self, agent: int, node: int, event: str | None) -> int:
         """Make a literal that is true only if an agent refuses an event at a node; None: if it is not final there."""
         key = (agent, node, event)
         if key not in self.refusals:
             self.refusals[key] = self.clauses.variable()
-            self.unknown[agent].refuse(self.nodes[agent].places[node], event, -self.refusals[key])
+            self.unknown[agent].refuse(self.nodes[agent].states[node], event, -self.refusals[key])
         return self.refusals[key]
 
     def decode(self, true: set[int]) -> list[LocalMachine]:
-        states = [[state_of(place, true) for place in nodes.places] for nodes in self.nodes]
-        return _as_machines(self.told, states)
+        return _as_machines(self.known, [[state_of(state, true) for state in nodes.states] for nodes in self.nodes])
 
     def give_up(self, bound: int) -> Smallest:
-        """Take the trees of the log for machines."""
+        """Return the trees of the log as machines."""
         machines = _as_machines(self.facts, [range(len(tree)) for tree in self.facts.trees])
         return Smallest(dict(zip(self.facts.agents, machines, strict=True)), bound, self.size)
 
@@ -212,51 +196,49 @@ def _as_machines(facts: Facts, states: Sequence[Sequence[int]]) -> list[LocalMac
 
 
 class AttemptSearch(MachineSearch):
-    """For logs in which it is unknown, or may be wrong, what was accepted: every attempt has a variable for that.
-
+    """For logs that do not show what was accepted, or may be wrong about it: every attempt has a variable for that.
     With `noise`, an entry is wrong with that probability: to disbelieve it costs -log2 of the odds, a state some bits.
     """
 
     shows_refusals = False
 
     def __init__(self, facts: Facts, largest: int, noise: float = 0.0) -> None:
-        self.doubt = 0 if noise == 0 else max(1, round(math.log2((1 - noise) / noise)))
+        self.entry_cost = 0 if noise == 0 else max(1, round(math.log2((1 - noise) / noise)))
         self.state_cost = STATE_BITS if noise else 1
         super().__init__(facts, largest)
 
     def prepare(self) -> None:
-        self.root = [machine.place() for machine in self.unknown]
-        for index, place in enumerate(self.root):
-            self.clauses.add(place[0])
-            self.use(index, place)
-        self._say_done(self.root, False)
+        self.root = [self.clauses.one_of(self.size) for _ in self.unknown]
+        for index, state in enumerate(self.root):
+            self.clauses.add(state[0])
+            self.use(index, state)
+        self._require_done(self.root, False)
         self.edges: dict[tuple[str, ...], _Edge] = {}  # by the events that were attempted up to it
-        self.entries: dict[int, tuple[str, int]] = {}  # literal of a belief -> episode, position
 
-    def tell(self, episode: Episode) -> None:
-        places: Sequence[Place] = self.root
-        word = (episode.name,) if self.doubt else ()  # where entries may be wrong, no two episodes share any
+    def encode(self, episode: Episode) -> None:
+        states: Sequence[OneHot] = self.root
+        word = (episode.name,) if self.entry_cost else ()  # where entries may be wrong, no two episodes share any
         for position, attempt in enumerate(episode.attempts):
             word = (*word, attempt.event)
             if word not in self.edges:
-                self.edges[word] = self._attempt(places, attempt.event)
-            places = self.edges[word].after
+                self.edges[word] = self._attempt(states, attempt.event)
+            states = self.edges[word].after
             self._observe(self.edges[word], attempt, (episode.name, position))
 
-    def _attempt(self, before: Sequence[Place], event: str) -> _Edge:
+    def _attempt(self, before: Sequence[OneHot], event: str) -> _Edge:
         """Let an event move all that know it if none of them refuses it."""
         clauses, knowers = self.clauses, self.facts.knowers[event]
         accepted, after = clauses.variable(), list(before)
         blocks = clauses.row(len(knowers))
         clauses.add(accepted, *blocks)
         for index, block in zip(knowers, blocks, strict=True):
-            after[index] = self.unknown[index].place()
+            after[index] = clauses.one_of(self.size)
             self.use(index, after[index])
             self.unknown[index].accept(before[index], event, after[index], -accepted)
             self.unknown[index].refuse(before[index], event, -block)
             for here, there in zip(before[index], after[index], strict=True):
                 clauses.add(accepted, -here, there)
-        if not self.doubt:  # an event that changes nothing cannot be told from a refused one: take it for refused
+        if not self.entry_cost:  # an event that changes nothing looks like a refused one, and counts as refused
             moves = clauses.row(len(knowers))
             clauses.add(-accepted, *moves)
             for index, move in zip(knowers, moves, strict=True):
@@ -265,27 +247,28 @@ class AttemptSearch(MachineSearch):
         return _Edge(event, before, after, accepted)
 
     def _observe(self, edge: _Edge, attempt: Attempt, entry: tuple[str, int]) -> None:
-        """Hold the attempt to what the log says, where it says anything; at a price, if it may be wrong."""
-        if not self.doubt:
-            self._say_done(edge.after, attempt.done)
+        """Require that the attempt agrees with its entry in the log; at a cost, if entries may be wrong."""
+        if not self.entry_cost:
+            self._require_done(edge.after, attempt.done)
             if attempt.done:
                 self.clauses.add(edge.accepted)
             return
         belief = self.clauses.variable()
         self.entries[belief] = entry
-        self.soft.append((belief, self.doubt))
+        self.soft.append((belief, self.entry_cost))
         self.clauses.add(-belief, edge.accepted if attempt.accepted else -edge.accepted)
-        self._say_done(edge.after, attempt.done, -belief)
+        self._require_done(edge.after, attempt.done, -belief)
 
-    def _say_done(self, places: Sequence[Place], done: bool, *unless: int) -> None:
-        refused: list[tuple[str | None, Iterable[int]]] = [(None, range(len(places)))]
+    def _require_done(self, states: Sequence[OneHot], done: bool, *unless: int) -> None:
+        """Require that all machines are final and refuse all events, or that some machine is not final."""
+        refused: list[tuple[str | None, Iterable[int]]] = [(None, range(len(states)))]
         if done:
-            for index, place in enumerate(places):
-                self.unknown[index].allow(place, None, *unless)
-            refused = [*self.facts.knowers.items()]  # nothing happens after the task is done
+            for index, state in enumerate(states):
+                self.unknown[index].allow(state, None, *unless)
+            refused = [*self.facts.knowers.items()]
         machines = dict(enumerate(self.unknown))
         for event, agents in refused:
-            self.clauses.refused_by_some(machines, {index: places[index] for index in agents}, event, *unless)
+            self.clauses.refused_by_some(machines, {index: states[index] for index in agents}, event, *unless)
 
     def decode(self, true: set[int]) -> list[LocalMachine]:
         """Keep the transitions of accepted attempts, and the final states of those that complete the task."""
@@ -293,31 +276,28 @@ class AttemptSearch(MachineSearch):
         for event, before, after, accepted in self.edges.values():
             for index in self.facts.knowers[event] if accepted in true else ():
                 moves[index][state_of(before[index], true), event] = state_of(after[index], true)
-        complete = [machine.decode(true).final for machine in self.unknown]
-        return [LocalMachine(row, ends & {0, *row.values()}) for row, ends in zip(moves, complete, strict=True)]
+        final = [machine.decode(true).final for machine in self.unknown]
+        return [LocalMachine(row, ends & {0, *row.values()}) for row, ends in zip(moves, final, strict=True)]
 
     def give_up(self, bound: int) -> Smallest:
-        """Say that there is no answer: without the solver nothing is known of what was accepted."""
-        known = "" if self.doubt else f"; they need at least {bound} states in all"
+        """Raise an error: only the solver can say which attempts were accepted."""
+        known = "" if self.entry_cost else f"; they need at least {bound} states in all"
         raise LogError(f"no machines of at most {self.largest} states each that explain the log were found{known}")
 
     def least_states(self) -> int:
-        return len(self.unknown) if self.doubt else super().least_states()
+        return len(self.unknown) if self.entry_cost else super().least_states()
 
     def contradiction(self, machines: Sequence[LocalMachine], episodes: Iterable[Episode]) -> Episode | None:
-        if not self.doubt:
+        if not self.entry_cost:
             return super().contradiction(machines, episodes)
-        told = {episode.name for episode in self.used}
-        return next((episode for episode in episodes if episode.name not in told), None)  # all of them count
-
-    def disbelieved(self, true: set[int]) -> tuple[tuple[str, int], ...]:
-        return tuple(entry for belief, entry in self.entries.items() if belief not in true)
+        names = {episode.name for episode in self.encoded}
+        return next((episode for episode in episodes if episode.name not in names), None)  # all of them are encoded
 
 
 class _Edge(NamedTuple):
-    """An attempt, and the places of everybody before and after it."""
+    """An attempt, and the states of all agents before and after it."""
 
     event: str
-    before: Sequence[Place]
-    after: Sequence[Place]
+    before: Sequence[OneHot]
+    after: Sequence[OneHot]
     accepted: int  # a literal: whether it happened

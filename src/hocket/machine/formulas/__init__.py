@@ -10,7 +10,7 @@ from hocket.machine.composition import Composition
 from hocket.machine.formulas.build import Reading, Translator, read_conjuncts
 from hocket.machine.formulas.ltlf import parse_declare, parse_ltlf
 from hocket.machine.formulas.regex import Regex
-from hocket.machine.formulas.syntax import FUTURE, MOST_SECONDS, MOST_STATES, PAST, Formulas, Limits
+from hocket.machine.formulas.syntax import FUTURE, PAST, SECONDS, STATES, Formulas, Limits
 from hocket.machine.names import Listed, in_order
 from hocket.machine.reward_machine import RewardMachine
 
@@ -36,12 +36,7 @@ def from_ltlf(text: str, events: Listed = None, *, parts: Whole = False, **limit
 @overload
 def from_ltlf(text: str, events: Listed = None, *, parts: Literal[True], **limits: Unpack[Most]) -> Composition: ...
 def from_ltlf(
-    text: str,
-    events: Listed = None,
-    *,
-    parts: bool = False,
-    most_states: int = MOST_STATES,
-    most_seconds: float = MOST_SECONDS,
+    text: str, events: Listed = None, *, parts: bool = False, most_states: int = STATES, most_seconds: float = SECONDS
 ) -> RewardMachine | Composition:
     """Make the machine of a formula of LTLf: the task is completed when the trace so far first satisfies it.
 
@@ -65,12 +60,7 @@ def from_regex(text: str, events: Listed = None, *, parts: Whole = False, **limi
 @overload
 def from_regex(text: str, events: Listed = None, *, parts: Literal[True], **limits: Unpack[Most]) -> Composition: ...
 def from_regex(
-    text: str,
-    events: Listed = None,
-    *,
-    parts: bool = False,
-    most_states: int = MOST_STATES,
-    most_seconds: float = MOST_SECONDS,
+    text: str, events: Listed = None, *, parts: bool = False, most_states: int = STATES, most_seconds: float = SECONDS
 ) -> RewardMachine | Composition:
     """Make the machine of a regular expression over events: the task is completed when the trace so far first matches.
 
@@ -94,8 +84,8 @@ def from_declare(
     events: Listed = None,
     *,
     parts: bool = False,
-    most_states: int = MOST_STATES,
-    most_seconds: float = MOST_SECONDS,
+    most_states: int = STATES,
+    most_seconds: float = SECONDS,
 ) -> RewardMachine | Composition:
     """Make the machine of DECLARE constraints, all of which have to hold: `response(a, b)`, `existence(a, 2)`, ...
 

@@ -213,11 +213,6 @@ def conjunction(parts: Sequence[Automaton], limits: Limits, what: str) -> Automa
     return factors[0]
 
 
-def constant(value: bool, events: int) -> Automaton:
-    """Accept everything, or nothing."""
-    return Automaton(np.zeros((1, 1), np.int32), np.array([value]), {}, 0, events)
-
-
 def explore(
     start: State,
     step: Callable[[State, int], State],

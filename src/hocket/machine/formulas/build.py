@@ -15,7 +15,7 @@ import numpy as np
 from hocket.errors import FormulaError, shown_count
 from hocket.graphs import Flags, Ints, Numbers, components, distances_from, flags_at, labels_to, positions_in
 from hocket.machine.composition import Composition
-from hocket.machine.formulas.automaton import Automaton, conjunction, constant, distances, loops, minimal, product
+from hocket.machine.formulas.automaton import Automaton, conjunction, distances, loops, minimal, product
 from hocket.machine.formulas.progression import LONGEST_REMAINDER, Progression, State, TooManyStates
 from hocket.machine.formulas.syntax import CONSTANTS, RULES, Formulas, Limits, Op, quoted
 from hocket.machine.names import Names
@@ -124,7 +124,7 @@ class Translator:
             elif op in RULES:
                 made[number] = product(operands[0], operands[1], RULES[op], self.limits, "this formula")
             elif op in CONSTANTS:
-                made[number] = constant(op is Op.TRUE, self.events)
+                made[number] = Automaton(np.zeros((1, 1), np.int32), np.array([op is Op.TRUE]), {}, 0, self.events)
             else:
                 made[number] = self.explore(number)
         return made[formula]

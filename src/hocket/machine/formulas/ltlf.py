@@ -10,20 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from hocket.errors import FormulaError, known_names, printable
-from hocket.machine.formulas.syntax import (
-    CONSTANTS,
-    LEVEL,
-    PLAIN_NAME,
-    SIGNS,
-    TIGHTEST,
-    WORDS,
-    Formulas,
-    Op,
-    Token,
-    quoted,
-    tokens_of,
-    unquoted,
-)
+from hocket.machine.formulas.syntax import LEVEL, SIGNS, TIGHTEST, WORDS, Formulas, Op, Token, quoted, tokens_of
 
 LTLF_TOKEN = re.compile(
     r'(?P<string>"(?:[^"\\]|\\.)*+")|(?P<word>X\[!\]|\w+)|(?P<open>\()|(?P<close>\))'
@@ -52,18 +39,17 @@ class _Parser:
 
     def operand(self, token: Token, op: Op | None, before: Token | None) -> bool:
         """Take a token where a formula has to begin; return whether one still has to."""
-        if token.kind == "open" or (op is not None and op not in LEVEL and op not in CONSTANTS):
+        if op is Op.TRUE or op is Op.FALSE:
+            self.operands.append(self.formulas.make(op))
+        elif token.kind == "open" or (op is not None and op not in LEVEL):
             self.pending.append((op, token))
             return True
-        if op in CONSTANTS:
-            self.operands.append(self.formulas.true if op is Op.TRUE else self.formulas.false)
         elif op is None and token.kind in ("word", "string"):
-            name = unquoted(token.text)
-            if token.kind == "word" and not PLAIN_NAME.fullmatch(name):
+            if token.kind == "word" and token.name[0].isdecimal():
                 raise token.error("a name that begins with a digit must be in quotes")
-            if not name.strip() or not name.isprintable():
+            if not token.name.strip() or not token.name.isprintable():
                 raise token.error("the name of an event must be text that can be read")
-            self.operands.append(self.formulas.name(name))
+            self.operands.append(self.formulas.name(token.name))
         else:
             raise self.missing(token, before)
         return False
@@ -185,7 +171,7 @@ def parse_declare(text: str, formulas: Formulas) -> int:
         raise FormulaError(f"{printable(text)}: {rule}, got {len(arguments)}")
     if wanted == "a, n":
         return _counted(name, *arguments, formulas=formulas)
-    events = dict(zip("ab", (unquoted(argument.text) for argument in arguments), strict=False))
+    events = dict(zip("ab", (argument.name for argument in arguments), strict=False))
     if len(events) > len({*events.values()}):
         raise arguments[1]._replace(text=events["b"]).error(f"{name} is of two different events")
     for event in events.values():  # so that they are numbered in the order of the arguments
@@ -213,7 +199,7 @@ def _arguments(tokens: list[Token]) -> list[Token]:
 
 def _counted(name: str, event_token: Token, number: Token | None = None, *, formulas: Formulas) -> int:
     """Make a constraint on the number of times that an event happens."""
-    event, times = formulas.name(unquoted(event_token.text)), 1
+    event, times = formulas.name(event_token.name), 1
     if number is not None:
         if not re.fullmatch(r"[0-9]{1,6}", number.text) or not 1 <= int(number.text) <= MOST_TIMES:
             raise number.error(f"expected a number from 1 to {MOST_TIMES:,}")

@@ -160,7 +160,7 @@ class Progression:
             if most is not None and len(states) > most:
                 raise TooManyStates
             self.explored = states
-            self.limits.check("this formula", len(states))
+            self._watch(0)
 
         return explore(self.start(), self.step, self.accepts, self.events, events, self.limits, watch)
 

@@ -18,7 +18,7 @@ from hocket.errors import FormulaError
 from hocket.graphs import distances_from
 from hocket.machine.formulas.automaton import Automaton, explore, product
 from hocket.machine.formulas.build import Conjunct
-from hocket.machine.formulas.syntax import RULES, Formulas, Limits, Op, Token, tokens_of, unquoted
+from hocket.machine.formulas.syntax import RULES, Formulas, Limits, Op, Token, tokens_of
 
 TOKEN = re.compile(
     r'(?P<string>"(?:[^"\\]|\\.)*+")|(?P<word>\w+)|(?P<open>\()|(?P<close>\))|(?P<any>\.)'
@@ -78,9 +78,8 @@ class Regex:
     def _take(self, token: Token) -> None:
         frame = self._frames[-1]
         if token.kind in ("string", "word"):
-            name = unquoted(token.text)
-            event = self.formulas.event[self.formulas.name(name)]
-            if not name.strip() or not token.text.isprintable():
+            event = self.formulas.event[self.formulas.name(token.name)]
+            if not token.name.strip() or not token.text.isprintable():
                 raise token.error("the name of an event must be text that can be read", got=False)
             self._add(self._node("event", event=event))
         elif token.kind == "any":

@@ -251,6 +251,11 @@ class Token(NamedTuple):
     position: int  # of its first character
     source: str  # the whole text
 
+    @property
+    def name(self) -> str:
+        """The text without quotes."""
+        return unquote(self.text[1:-1]) if self.text.startswith('"') else self.text
+
     def error(self, message: str, *, got: bool = True) -> FormulaError:
         """Make an error that names the token's column and, with `got`, its text."""
         line = self.source.count("\n", 0, self.position)
@@ -279,15 +284,10 @@ def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:
     return [*tokens, Token("end", "", len(text.rstrip()), text)]
 
 
-def unquoted(text: str) -> str:
-    """Read a name that may be in quotes."""
-    return unquote(text[1:-1]) if text.startswith('"') else text
-
-
 # Limits, so that a formula that is too large is an error and neither hangs nor swaps.
 
-MOST_STATES = 1_000_000  # each takes up to 400 bytes while automata are made
-MOST_SECONDS = 8.0  # of the processor
+STATES = 1_000_000  # each takes up to 400 bytes while automata are made
+SECONDS = 8.0  # of the processor
 MOST_MOVES = 10_000_000  # states x kinds of events of an automaton; each takes four bytes, and more while it grows
 
 
@@ -295,8 +295,8 @@ MOST_MOVES = 10_000_000  # states x kinds of events of an automaton; each takes 
 class Limits:
     """How large an automaton may become and how long its construction may take, from the first check on."""
 
-    states: int = MOST_STATES
-    seconds: float = MOST_SECONDS
+    states: int = STATES
+    seconds: float = SECONDS
     _deadline: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
