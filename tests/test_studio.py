@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tomllib
@@ -18,6 +19,7 @@ from starlette.requests import Request
 from starlette.testclient import TestClient
 
 import hocket as hk
+from hocket.cli.tasks import _listen
 from hocket.draw.graphviz import place_machine
 from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError, HocketError
@@ -604,6 +606,13 @@ def test_the_command_prints_its_address_on_the_first_line_and_listens_on_this_ma
             assert started.stderr.readline() == "Press Ctrl-C to stop the studio and any training in it.\n"
         finally:
             started.terminate()
+
+
+def test_answers_are_sent_at_once_and_do_not_wait_for_the_acknowledgement_of_their_first_part():
+    with _listen(0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_file_that_the_studio_cannot_edit_is_bad_input(hocket, tmp_path):

@@ -101,5 +101,7 @@ def _listen(port: int | None) -> socket.socket:
         raise SettingsError(f"--port must be from 0 to {LARGEST_PORT:,}, got {port}")
     for number in [DEFAULT_PORT, 0] if port is None else [port]:
         with suppress(OSError):
-            return socket.create_server(("127.0.0.1", number))  # connections wait until the server is ready
+            listening = socket.create_server(("127.0.0.1", number))  # connections wait until the server is ready
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited: answers are not held back
+            return listening
     raise SettingsError(f"--port {port or DEFAULT_PORT} is taken by another program")
