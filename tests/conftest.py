@@ -13,9 +13,12 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")  # =0: tests use the graphics processor that is there
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would wait for each other, and for other tests
 
-from hocket.cli import main as cli
-from searches import examples
-from set_up import find_browser
+import set_up
+
+set_up.share_bytecode()
+
+from hocket.cli import main as cli  # noqa: E402 (compiled where all processes find it)
+from searches import examples  # noqa: E402
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell: all programs here would ignore it
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -44,7 +47,7 @@ def browser():
     """Start Chromium, which `set_up.py` installs where it can."""
     from playwright.sync_api import expect, sync_playwright  # only where there is a page to look at
 
-    path = find_browser()
+    path = set_up.find_browser()
     if path is None:
         pytest.skip("there is no Chromium here; on Debian and Ubuntu: apt-get install chromium")
     expect.set_options(timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""Install what tests need and pip does not have: browsers, MONA and zsh (as root on Debian).
+"""Prepare the tests: install what pip does not have (as root on Debian), and compile what all their processes use.
 
 python tests/set_up.py
 """
@@ -7,9 +7,31 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
-PACKAGES = ("chromium", "firefox-esr", "fonts-dejavu-core", "mona", "zsh")  # what is written must be seen
+PACKAGES = ("chromium", "firefox-esr", "fonts-dejavu-core", "mona", "zsh")  # a browser without fonts shows no text
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ROOT = Path(__file__).resolve().parents[1]
+BYTECODE = ROOT / ".pytest_cache" / "bytecode"
+COLLECT = ("-m", "pytest", "--collect-only", "-qq", "--pyargs", "hocket", "tests", "README.md", "docs")
+KERNELS = """
+from hocket.learn.catalogue import LEARNERS
+from hocket.learn.warmup import compile_kernels
+for learner in LEARNERS:
+    for seeds in (1, 64):
+        compile_kernels(learner, seeds)
+"""
+
+
+def share_bytecode() -> None:
+    """Compile Python once for all processes of the tests, also where the environment forbids it to write bytecode.
+
+    Most tests that start a process would otherwise spend most of their time on compiling what it imports.
+    """
+    if sys.dont_write_bytecode:
+        sys.dont_write_bytecode, sys.pycache_prefix = False, str(BYTECODE)
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = str(BYTECODE)
 
 
 def find_browser() -> str | None:
@@ -22,8 +44,8 @@ def is_complete() -> bool:
     return find_browser() is not None and all(map(shutil.which, ("firefox-esr", "mona", "zsh")))
 
 
-def main() -> int:
-    """Install what is not there, where that is possible."""
+def install() -> int:
+    """Install the packages that are missing, where that is possible."""
     if is_complete():
         return 0
     if shutil.which("apt-get") is None or not hasattr(os, "geteuid") or os.geteuid() != 0:
@@ -36,6 +58,19 @@ def main() -> int:
         if done.returncode:
             return done.returncode
     return 0 if is_complete() else 1
+
+
+def main() -> int:
+    """Install packages, and meanwhile compile: the tests' modules with what they import, and kernels."""
+    share_bytecode()
+    compiling = [
+        subprocess.Popen([sys.executable, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL)
+        for arguments in (COLLECT, ("-c", KERNELS))
+    ]
+    code = install()
+    for process in compiling:
+        process.wait()
+    return code
 
 
 if __name__ == "__main__":
