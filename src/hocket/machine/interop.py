@@ -1,4 +1,4 @@
-"""Machines to and from the graphs of networkx and the automata of AALpy, two libraries that need not be installed."""
+"""Conversion of machines to and from graphs of networkx and automata of AALpy, two optional libraries."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Missing = Literal["sink", "stay"]
 Triples = list[tuple[str, str, str]]
 Rewards = dict[tuple[str, str], float]
 
-EVENT_NAMES = ("event", "label")  # an edge's attributes that may hold its event, the first one first
-FLAGS = {"true": True, "false": False}  # as files hold them that know only text
+EVENT_NAMES = ("event", "label")  # the attributes of an edge that may have its event, by preference
+FLAGS = {"true": True, "false": False}  # as in files that have only text
 
 
 def to_networkx(machine: RewardMachine) -> MultiDiGraph:
     """Turn a machine into a networkx.MultiDiGraph.
 
     States are nodes with the attributes `initial` and `final`; transitions are edges with `event`, which is also their
-    key, and `reward`; the graph's own attribute `events` lists all events.
+    key, and `reward`; the attribute `events` of the graph lists all events.
     """
     require_machines(machine)
     graph = _library("networkx").MultiDiGraph(events=list(machine.events))
@@ -46,8 +46,8 @@ def from_networkx(graph: DiGraph) -> RewardMachine:
     """Turn a directed graph of networkx into a machine.
 
     The initial state is the node whose attribute `initial` is true, or the one that the graph's attribute `initial`
-    names; final states likewise. An edge's event is its attribute `event`, or else `label`, and may be a list. Where no
-    edge has a `reward`, completing the task is all that is rewarded. Nodes and events may be text or integers.
+    names; final states likewise. An edge's event is its attribute `event`, or else `label`, and may be a list. If no
+    edge has a `reward`, only completing the task is rewarded. Nodes and events may be text or integers.
     """
     networkx = _library("networkx")
     if not isinstance(graph, networkx.Graph) or not graph.is_directed():
@@ -60,13 +60,13 @@ def from_networkx(graph: DiGraph) -> RewardMachine:
             triples.append((names[source], event, names[target]))
             if "reward" in attributes:
                 rewards[names[source], event] = attributes["reward"]
-    events, initial = graph.graph.get("events"), [graph.graph["initial"]] if "initial" in graph.graph else []
-    roots = _marked(graph, names, "initial", initial)
-    if len(roots) != 1:
+    events = graph.graph.get("events")
+    initial = _marked(graph, names, "initial", [graph.graph["initial"]] if "initial" in graph.graph else [])
+    if len(initial) != 1:
         rule = "one node must have the attribute initial=True, or the graph's attribute 'initial' must name it"
-        raise MachineError(f"{rule}, got {len(roots) or 'none'}")
+        raise MachineError(f"{rule}, got {len(initial) or 'none'}")
     return RewardMachine(
-        initial=roots[0],
+        initial=initial[0],
         transitions=triples,
         final=_marked(graph, names, "final", _listed(graph.graph.get("final", ()), "final")),
         events=None if events is None else [_name(event, "an event") for event in _listed(events, "events")],
@@ -78,9 +78,9 @@ def from_networkx(graph: DiGraph) -> RewardMachine:
 def to_aalpy(machine: RewardMachine, *, undefined: Missing = "sink") -> Dfa | MealyMachine:
     """Turn a machine into an automaton of AALpy: a Dfa, or a MealyMachine whose outputs are the rewards.
 
-    AALpy expects every state to do something on every input. What a machine leaves undefined leads to a state of its
-    own, whose id is None and which is never left ("sink"), or changes nothing ("stay"). As the outputs of a
-    MealyMachine do not say which states are final, each of its states has an attribute `is_accepting`, as in a Dfa.
+    In AALpy every state has a transition on every input. Undefined events lead to an additional state, whose id is None
+    and which is never left ("sink"), or change nothing ("stay"). As the outputs of a MealyMachine do not say which
+    states are final, each of its states has an attribute `is_accepting`, as in a Dfa.
     """
     require_machines(machine)
     if undefined not in ("sink", "stay"):
@@ -93,9 +93,9 @@ def to_aalpy(machine: RewardMachine, *, undefined: Missing = "sink") -> Dfa | Me
     states = {name: make_state(name) for name in names}
     for name, state in states.items():
         state.is_accepting = name in machine.final
+        otherwise = None if undefined == "sink" else name
         for event in machine.events:
-            rest = None if undefined == "sink" else name
-            state.transitions[event] = states[machine.transitions.get((name, event), rest)]
+            state.transitions[event] = states[machine.transitions.get((name, event), otherwise)]
             if not is_dfa:
                 state.output_fun[event] = machine.rewards.get((name, event), 0.0)
     return make_automaton(states[machine.initial], list(states.values()))
@@ -105,13 +105,12 @@ def from_aalpy(automaton: Automaton, *, undefined: Missing | None = None) -> Rew
     """Turn a Dfa, MooreMachine or MealyMachine of AALpy into a machine.
 
     Accepting states, and those of a MooreMachine with the output True, are final, and steps from them to themselves
-    are left out. Outputs of other kinds must be numbers and are rewards: a MealyMachine's for the step, a
-    MooreMachine's for entering the state. Final is then a state that is entered with a reward and never left, unless
-    the states have an attribute `is_accepting`.
+    are dropped. Outputs of other kinds must be numbers and are rewards: a MealyMachine's for the step, a MooreMachine's
+    for entering the state. Then states that are entered with a reward and never left are final, unless the states have
+    an attribute `is_accepting`.
 
-    A state with the id None is left out with all that leads to it, for `to_aalpy` adds it. So is, with "sink", every
-    state that is never left, earns nothing and is not final. With "stay", steps that change nothing and earn nothing
-    are left out.
+    A state with the id None, which `to_aalpy` adds, is dropped with all steps to it. So is, with "sink", every state
+    that is never left, has no reward and is not final. With "stay", steps without change and reward are dropped.
     """
     if undefined not in (None, "sink", "stay"):
         raise MachineError(f"undefined must be 'sink', 'stay' or None, got {undefined!r}")
@@ -122,41 +121,40 @@ def from_aalpy(automaton: Automaton, *, undefined: Missing | None = None) -> Rew
     _check_members(automaton, steps)
     names = _names((state.state_id for state in automaton.states if state.state_id is not None), "a state")
     events = _names((event for _, event, _ in steps), "an event")
-    rewards = _rewards_of(automaton, steps)
-    earned = rewards or {}
-    active = {s.state_id for s, event, end in steps if end is not s or earned.get((s.state_id, event))}
-    idle = {state.state_id for state in automaton.states} - active  # never left, and nothing is earned there
-    says_what_is_final = any(hasattr(state, "is_accepting") for state in automaton.states)
-    if rewards is None:
-        final = {state.state_id for state in automaton.states if state.output}
-    elif says_what_is_final:
-        final = {state.state_id for state in automaton.states if getattr(state, "is_accepting", False)}
+    outputs = _rewards_of(automaton, steps)
+    rewards = outputs or {}
+    active = {state.state_id for state, event, end in steps if end is not state or rewards.get((state.state_id, event))}
+    idle = {state.state_id for state in automaton.states} - active  # never left and without rewards
+    has_accepting = any(hasattr(state, "is_accepting") for state in automaton.states)
+    if outputs is None:
+        final = done = {state.state_id for state in automaton.states if state.output}
+    elif has_accepting:
+        final, done = {state.state_id for state in automaton.states if getattr(state, "is_accepting", False)}, set()
     else:
-        final = idle & {end.state_id for state, event, end in steps if rewards[state.state_id, event] > 0}
+        final = done = idle & {end.state_id for state, event, end in steps if rewards[state.state_id, event] > 0}
     dropped = {None} | (idle - final if undefined == "sink" else set())
     if automaton.initial_state.state_id in dropped:
         raise MachineError("the initial state must not be a sink: no state would remain")
-    done = final if rewards is None else set() if says_what_is_final else final & idle
     kept: Rewards = {}
     triples: Triples = []
     for state, event, target in steps:
-        here, reward = state.state_id, earned.get((state.state_id, event), 0.0)
-        is_rest = target is state and (here in done or (undefined == "stay" and not reward))
-        if not is_rest and here not in dropped and target.state_id not in dropped:
-            triples.append((names[here], events[event], names[target.state_id]))
-            kept[names[here], events[event]] = reward
+        source, reward = state.state_id, rewards.get((state.state_id, event), 0.0)
+        stays = target is state and (source in done or (undefined == "stay" and not reward))
+        if not stays and source not in dropped and target.state_id not in dropped:
+            triples.append((names[source], events[event], names[target.state_id]))
+            kept[names[source], events[event]] = reward
     return RewardMachine(
         initial=names[automaton.initial_state.state_id],
         transitions=triples,
-        final=[name for node, name in names.items() if node in final - dropped],
+        final=[name for state, name in names.items() if state in final - dropped],
         events=list(events.values()),
-        rewards=None if rewards is None else kept,
-        states=[name for node, name in names.items() if node not in dropped],
+        rewards=None if outputs is None else kept,
+        states=[name for state, name in names.items() if state not in dropped],
     )
 
 
 def _check_members(automaton: Automaton, steps: Steps) -> None:
-    """Require that an automaton's states are all there, each with an id of its own."""
+    """Require that all states are states of the automaton, with different ids."""
     if len({state.state_id for state in automaton.states}) < len(automaton.states):
         raise MachineError("the states of an automaton must have different ids")
     members = set(map(id, automaton.states))
@@ -166,14 +164,13 @@ def _check_members(automaton: Automaton, steps: Steps) -> None:
 
 
 def _rewards_of(automaton: Automaton, steps: Steps) -> dict[tuple[Hashable, Hashable], float] | None:
-    """Read outputs as rewards of the steps; None where they tell accepting states."""
+    """Read outputs as rewards of the steps; None if they tell accepting states."""
     if all(hasattr(state, "output_fun") for state in automaton.states):
         return {(state.state_id, event): _as_reward(state.output_fun[event]) for state, event, _ in steps}
     if all(isinstance(state.output, bool) for state in automaton.states):
         return None
-    return {
-        (state.state_id, event): 0.0 if target is state else _as_reward(target.output) for state, event, target in steps
-    }
+    entering = ((state, event, 0.0 if end is state else _as_reward(end.output)) for state, event, end in steps)
+    return {(state.state_id, event): reward for state, event, reward in entering}
 
 
 def _as_reward(output: object) -> float:
@@ -201,12 +198,12 @@ def _events_of_edge(source: str, target: str, attributes: Mapping[str, object]) 
 
 
 def _names(things: Iterable[Hashable], what: str) -> dict[Hashable, str]:
-    """Name things, each differently."""
+    """Make names of states or events, which must differ."""
     names = {thing: _name(thing, what) for thing in things}
-    if len(set(names.values())) < len(names):
-        taken: dict[str, Hashable] = {}
-        first, second = next((taken[n], t) for t, n in names.items() if taken.setdefault(n, t) is not t)
-        raise MachineError(f"the names of two {what.split()[-1]}s must differ, got {first!r} and {second!r}")
+    first: dict[str, Hashable] = {}  # the first thing of each name
+    for thing, name in names.items():
+        if first.setdefault(name, thing) is not thing:
+            raise MachineError(f"the names of two {what.split()[-1]}s must differ, got {first[name]!r} and {thing!r}")
     return names
 
 
@@ -223,7 +220,7 @@ def _listed(value: object, attribute: str) -> Iterable[object]:
 
 
 def _flag(value: object, attribute: str) -> bool:
-    """Read whether something is so, from a truth value or from the text of one."""
+    """Read a truth value, or the text of one."""
     flag = FLAGS.get(value.lower()) if isinstance(value, str) else value
     if not isinstance(flag, bool):
         raise MachineError(f"the attribute {attribute!r} must be True or False, got {value!r:.60}")
@@ -231,6 +228,6 @@ def _flag(value: object, attribute: str) -> bool:
 
 
 def _library(name: str) -> ModuleType:
-    """Import a library that hocket can do without."""
+    """Import an optional library."""
     with needs_extra(f"a conversion from or to {name}", "automata"):
         return import_module(name)

@@ -1,7 +1,7 @@
 """Machines made of machines: sequences, any order, choices, repetitions, deadlines, and calls.
 
-A part is an event or a task-completion machine. What is made of parts is an ordinary machine again. A state inside a
-part is named after it, as in "fetch › loaded", so that drawings and counterexamples show which part it belongs to.
+A part is an event or a task-completion machine; the result is an ordinary machine. A state inside a part is named after
+it, as in "fetch › loaded", so that drawings and counterexamples show which part it belongs to.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from hocket.errors import MachineError, shown
-from hocket.machine.names import Names, check_name, make_distinct
+from hocket.machine.names import Names, check_name, invert, make_distinct
 from hocket.machine.reward_machine import RewardMachine
 
 INSIDE = " › "  # between the name of a part and that of a state in it
@@ -25,15 +25,15 @@ Key = TypeVar("Key")
 
 
 class Labelled(NamedTuple):
-    """A part under a name, which its states bear."""
+    """A part with a name, which is in the names of its states."""
 
     label: str
     part: str | RewardMachine
 
 
 Part = str | RewardMachine | Labelled
-Machines = Sequence[tuple[str, RewardMachine]]  # and their names
-States = tuple[str, ...]  # of parts that run at the same time; empty where one can no longer be completed
+Machines = Sequence[tuple[str, RewardMachine]]  # with their names
+States = tuple[str, ...]  # of parts that run at the same time; "" for one that can no longer be completed
 
 
 def sequence(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
@@ -48,7 +48,7 @@ def sequence(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
 
 
 def _sequence(parts: Machines) -> RewardMachine:
-    starts = [*(machine.initial for _, machine in parts), ""]  # the last one: all is done
+    starts = [*(machine.initial for _, machine in parts), ""]  # the last one: all parts are completed
 
     def follow(key: tuple[int, str]) -> Iterable[tuple[str, tuple[int, str]]]:
         number, state = key
@@ -79,15 +79,15 @@ def any_order(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
             taken.add(event)
 
     def follow(key: States) -> Iterable[tuple[str, States]]:
-        for place, row in enumerate(_rows(key, labelled)):
+        for index, row in enumerate(_rows(key, labelled)):
             for event, target in row.items():
-                yield event, (*key[:place], target, *key[place + 1 :])
+                yield event, (*key[:index], target, *key[index + 1 :])
 
     return _side_by_side(labelled, follow, all, ", ")
 
 
 def either(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
-    """Make the machine of parts of which one has to be completed; what has happened decides which may still be.
+    """Make the machine of parts of which one has to be completed; the events so far decide which still can be.
 
     >>> list(either("a", sequence("a", "b"), "c").moves["a or part 2 or c"].items())
     [('a', 'done'), ('c', 'done')]
@@ -103,7 +103,7 @@ def either(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
 
 
 def _rows(key: States, parts: Machines) -> list[Mapping[str, str]]:
-    """List where events lead in each part, from its state."""
+    """List the transitions of each part from its state."""
     return [machine.moves.get(state, {}) for state, (_, machine) in zip(key, parts, strict=True)]
 
 
@@ -113,7 +113,7 @@ def _side_by_side(
     enough: Callable[[Iterable[bool]], bool],
     joint: str,
 ) -> RewardMachine:
-    """Build the machine of parts that run at the same time, named after what is left of them; done if enough are."""
+    """Build the machine of parts that run at the same time; `enough` says whether it is done, by which parts are."""
 
     def is_done(key: States) -> bool:
         return enough(state in machine.final for state, (_, machine) in zip(key, parts, strict=True))
@@ -121,8 +121,8 @@ def _side_by_side(
     def name(key: States) -> str:
         if is_done(key):
             return DONE
-        left = ((*part, state) for part, state in zip(parts, key, strict=True) if state and state not in part[1].final)
-        return joint.join(_inside(*each, ": ") for each in left)
+        active = zip(parts, key, strict=True)
+        return joint.join(_inside(*part, end, ": ") for part, end in active if end and end not in part[1].final)
 
     return _build(tuple(machine.initial for _, machine in parts), follow, is_done, name, parts)
 
@@ -139,9 +139,9 @@ def repeat(part: Part, times: int) -> RewardMachine:
 
 
 def within(part: Part, most_events: int, events: Iterable[str] | None = None) -> RewardMachine:
-    """Make the machine of a part that has to be completed before more than so many events have happened.
+    """Make the machine of a part that has to be completed within a number of events.
 
-    All events count, by default those of the part: those that mean nothing to it are awaited like the others.
+    All `events` count, by default those of the part, also where the part has no transition on them.
 
     >>> machine = within("stop", 2, events=["stop", "go"])
     >>> [machine.run(trace, undefined="stay").completed for trace in (("go", "stop"), ("go", "go", "stop"))]
@@ -152,24 +152,23 @@ def within(part: Part, most_events: int, events: Iterable[str] | None = None) ->
     counted = Names((*machine.events, *(() if events is None else (check_name(event, "an event") for event in events))))
 
     def follow(key: tuple[str, int]) -> Iterable[tuple[str, tuple[str, int]]]:
-        state, left = key
-        for event in counted if left else ():
-            target = machine.moves.get(state, {}).get(event, state)
-            yield event, (target, 0 if target not in machine.final and left == 1 else left - 1)
+        state, remaining = key
+        for event in counted if remaining else ():
+            yield event, (machine.moves.get(state, {}).get(event, state), remaining - 1)
 
     def name(key: tuple[str, int]) -> str:
-        state, left = key
+        state, remaining = key
         if state in machine.final:
             return DONE
-        return f"{_inside(label, machine, state, ': ')}, {left} left" if left else LATE
+        return f"{_inside(label, machine, state, ': ')}, {remaining} left" if remaining else LATE
 
     return _build((machine.initial, most), follow, lambda key: key[0] in machine.final, name, [(label, machine)])
 
 
 def unfold(machine: RewardMachine, calls: Mapping[str, RewardMachine]) -> RewardMachine:
-    """Put a machine in the place of each event that is the name of a call: it has to be completed to go on.
+    """Replace each event that is the name of a call by a machine, which has to be completed to go on.
 
-    Until then nothing else happens. Of several calls and events in a state the first event decides.
+    Until then no other events happen. If a state has several calls and events, the first event decides between them.
 
     >>> trip = RewardMachine(initial="home", transitions={("home", "fetch"): "back"}, final=["back"])
     >>> list(unfold(trip, {"fetch": sequence("get", "put")}).states)
@@ -178,9 +177,7 @@ def unfold(machine: RewardMachine, calls: Mapping[str, RewardMachine]) -> Reward
     for name, called in calls.items():
         _require_completion(name, called)
     _require_completion("a machine that calls others", machine)
-    users: dict[str, list[str]] = {}
-    for state, event in machine.transitions:
-        users.setdefault(event, []).append(state)
+    callers = invert(machine.moves, machine.events)
 
     def follow(key: tuple[str, str, str]) -> Iterable[tuple[str, tuple[str, str, str]]]:
         state, name, inner = key
@@ -195,8 +192,9 @@ def unfold(machine: RewardMachine, calls: Mapping[str, RewardMachine]) -> Reward
 
     def name_state(key: tuple[str, str, str]) -> str:
         state, name, inner = key
-        box = name if len(users.get(name, ())) < 2 else f"{name} in {state}"
-        return f"{box}{INSIDE}{inner}" if name else state
+        if not name:
+            return state
+        return f"{name if len(callers[name]) < 2 else f'{name} in {state}'}{INSIDE}{inner}"
 
     def is_final(key: tuple[str, str, str]) -> bool:
         return not key[1] and key[0] in machine.final
@@ -231,7 +229,7 @@ def _build(
     also: Iterable[Key] = (),
     calls: Mapping[str, RewardMachine] | None = None,
 ) -> RewardMachine:
-    """Build the machine of all that follows from a key, and from some others; all final ones are one state."""
+    """Build the machine of all keys that follow from the start or others; keys with the same name are one state."""
     transitions: dict[tuple[str, str], str] = {}
     keys: dict[str, Key] = {}
     queue, later = deque([start]), deque(also)
@@ -256,7 +254,7 @@ def _build(
 
 
 def _labelled(parts: Sequence[Part], named: Mapping[str, str | RewardMachine]) -> Machines:
-    """Make machines of parts, each with a name: its event, or that which it is given."""
+    """Make machines of parts, each with a name: the given one, its event, or its number."""
     given = [
         part if isinstance(part, Labelled) else Labelled(part if isinstance(part, str) else f"part {number}", part)
         for number, part in enumerate((*parts, *(Labelled(*pair) for pair in named.items())), start=1)
@@ -278,7 +276,7 @@ def _machine(label: str, part: object) -> RewardMachine:
 
 
 def _require_completion(label: str, machine: RewardMachine) -> None:
-    """Require a machine that can be completed, and not before anything has happened."""
+    """Require a machine that can be completed, but not by the empty trace."""
     if not machine.is_task_completion:
         raise MachineError(f"{label} must be rewarded for completion alone, to be a part of another machine")
     if machine.initial in machine.final or not machine.final:
@@ -287,7 +285,7 @@ def _require_completion(label: str, machine: RewardMachine) -> None:
 
 
 def _inside(label: str, machine: RewardMachine, state: str, joint: str = INSIDE) -> str:
-    """Name a state of a part: the part itself where it begins."""
+    """Name a state of a part; the initial one has the name of the part."""
     return label if state == machine.initial else f"{label}{joint}{state}"
 
 

@@ -14,17 +14,16 @@ from hocket.machine.reward_machine import RewardMachine
 
 
 class Format(NamedTuple):
-    name: str  # of its module, which is loaded where it is used
+    name: str  # of its module, which is loaded when it is used
     limit: int  # bytes
-    title: str = ""  # of a format that has room for a machine alone, without local event sets and control
+    title: str = ""  # of a format for a machine alone, without local event sets and control
 
     def read(self, content: str, files: Files | None = None) -> Design:
-        """Read a machine and, where the format has room for them, local event sets and control."""
+        """Read a machine and, if the format has them, local event sets and control."""
         module = import_module(f"{__name__}.{self.name}")
         return Design(module.read(content)) if self.title else design_from(module.parse(content), files)
 
     def write(self, design: Design) -> str:
-        """Write them."""
         module = import_module(f"{__name__}.{self.name}")
         if not self.title:
             return str(module.unparse(design_to(design)))
@@ -46,20 +45,20 @@ FORMATS = MappingProxyType(
 
 
 def load_machine(path: str | Path) -> RewardMachine:
-    """Read a machine from a file; the suffix says in which format."""
+    """Read a machine from a file in the format of its suffix."""
     with located(path=path, kind=MachineError):
         return load_design(path).enumerated()
 
 
 def save_machine(machine: RewardMachine, path: str | Path) -> None:
-    """Write a machine to a file; the suffix says in which format."""
+    """Write a machine to a file in the format of its suffix."""
     save_design(Design(machine), path)
 
 
 def load_design(path: str | Path, document: object = None, files: Files | None = None) -> Design:
-    """Read a machine and, where the file has them, local event sets and control.
+    """Read a machine and, if the file has them, local event sets and control.
 
-    Whoever has parsed a TOML or JSON file already gives its `document`; `files` are those that its caller may call.
+    `document` is the content of a TOML or JSON file, if it is already parsed; `files` are those that it may call.
     """
     path = Path(path)
     form = _format_of(path)
@@ -73,7 +72,7 @@ def load_design(path: str | Path, document: object = None, files: Files | None =
 
 
 def files_in(folder: Path | None, *callers: str) -> Files:
-    """Let machines call the files of a folder, but not those that call them."""
+    """Let machines call the files of a folder, but not their callers."""
 
     def load(name: str, where: str, files: Files) -> RewardMachine:
         path = beside(folder, name, where)
@@ -84,18 +83,18 @@ def files_in(folder: Path | None, *callers: str) -> Files:
 
 
 def beside(folder: Path | None, name: str, where: str) -> Path:
-    """Require the name of a file in the folder of the file that names it, and no link that leads out of it."""
+    """Return the path of a file in the folder of the file that names it; other paths and links out of it are errors."""
     try:
         is_inside = folder is not None and Path(name).name == name
         if folder is not None and is_inside and (folder / name).resolve().parent == folder.resolve():
             return folder / name
-    except (OSError, ValueError, RuntimeError):  # no name that a file can have, or links that go round
+    except (OSError, ValueError, RuntimeError):  # a name that no file can have, or a cycle of links
         pass
     raise FormatError(f"must be a file in the folder of this file, got {name!r}", where=where)
 
 
 def save_design(design: Design, path: str | Path) -> None:
-    """Write a machine with local event sets and control; not every format has room for these."""
+    """Write a machine with local event sets and control, if the format has them."""
     path = Path(path)
     form = _format_of(path)
     with located(path=path):

@@ -1,7 +1,7 @@
 """Machines in Graphviz's DOT language: written for drawing, and read back if written by hocket.
 
-Each statement has a line of its own. States are nodes; a double circle is final; an arrow from a mere point leads to
-the initial state; the attributes `event` and `reward` of an edge say what its label shows.
+Each statement has a line of its own. States are nodes, a final one with a double circle; an edge from a point leads to
+the initial state; an edge has the attributes `event` and `reward`, which its label shows.
 """
 
 from __future__ import annotations
@@ -76,8 +76,7 @@ def read(content: str) -> RewardMachine:
         raise FormatError(f"nothing may follow {FOOT!r}", where=f"line {after + 1}")
     if initial is None:
         raise FormatError('has no arrow to the initial state, like: "start" -> "u0";')
-    final = [state for state, shape in shapes if shape == "doublecircle"]
-    states = [state for state, _ in shapes]
+    final, states = [state for state, shape in shapes if shape == "doublecircle"], [state for state, _ in shapes]
     return RewardMachine(
         initial=initial, transitions=triples, final=final, events=events, rewards=rewards, states=states
     )

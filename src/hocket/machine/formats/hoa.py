@@ -1,8 +1,8 @@
 """Machines in the Hanoi Omega-Automata format, as tools for LTL over finite traces (LTLf) write it.
 
-Propositions are events, and one happens at a time. An event that leaves a state as it is has no transition; one that
-makes the formula false for good, or that has no edge, leads to a dead end. A state is final if the formula is true
-from then on, whatever happens. Spot's proposition `alive` is no event: it is true until the trace ends.
+Propositions are events, and one happens at a time. An event that does not change the state has no transition; one after
+which the formula can no longer become true, or that has no edge, leads to a dead end. A state is final if the formula
+stays true whatever happens. Spot's proposition `alive` is no event: it is true until the trace ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hocket.errors import FormatError
 from hocket.graphs import components, distances_from
 from hocket.hitting_set import elements_of
 from hocket.machine.formats.hoa_syntax import END_MARK, MOST_PROPOSITIONS, HoaParser, HoaState, Letters
-from hocket.machine.names import make_distinct, quote
+from hocket.machine.names import invert, make_distinct, quote
 from hocket.machine.reward_machine import RewardMachine
 
 
@@ -24,16 +24,16 @@ def read(content: str) -> RewardMachine:
 
 
 def write(machine: RewardMachine) -> str:
-    """Write a machine as a complete, deterministic automaton; what changes nothing has no place in this format."""
-    _check_room(machine)
+    """Write a machine as a complete, deterministic automaton."""
+    _check_writable(machine)
     events, states, number = list(machine.events), list(machine.states), machine.states.index
     lines = ["HOA: v1", 'tool: "hocket"', f"States: {len(states)}", f"Start: {machine.start}"]
     lines.append(" ".join((f"AP: {len(events)}", *map(quote, events))))
     lines += ["acc-name: Buchi", "Acceptance: 1 Inf(0)"]
     lines.append("properties: trans-labels explicit-labels state-acc complete deterministic")
-    for one in range(len(events)):
-        alone = "&".join(str(other) if other == one else f"!{other}" for other in range(len(events)))
-        lines.append(f"Alias: @{one} {alone}")
+    for proposition in range(len(events)):
+        alone = "&".join(str(other) if other == proposition else f"!{other}" for other in range(len(events)))
+        lines.append(f"Alias: @{proposition} {alone}")
     lines.append("--BODY--")
     for state in states:
         moves: dict[str, list[str]] = {}
@@ -46,7 +46,7 @@ def write(machine: RewardMachine) -> str:
     return "\n".join((*lines, "--END--")) + "\n"
 
 
-def _check_room(machine: RewardMachine) -> None:
+def _check_writable(machine: RewardMachine) -> None:
     if not machine.is_task_completion:
         raise FormatError("HOA has no place for rewards other than for completing the task; write .toml or .json")
     if END_MARK in machine.events:
@@ -59,7 +59,7 @@ def _check_room(machine: RewardMachine) -> None:
             raise FormatError(f"{rule}, got one from {state!r} on {event!r}")
 
 
-# What an automaton means for traces of single events: a machine, or a reason why not.
+# The meaning of an automaton for traces of single events: a machine, or a reason why it has none.
 
 MOST_TRANSITIONS = 2_000_000
 VIOLATED = "violated"  # the name of the dead end for events that have no edge
@@ -70,19 +70,16 @@ class HoaReading:
 
     def __init__(self, letters: Letters, start: int, rows: Sequence[HoaState]) -> None:
         self.letters, self.start, self.rows = letters, start, rows
-        self.sources: list[list[int]] = [[] for _ in self.rows]  # along events and silence
-        for source, row in enumerate(self.rows):
-            for target in row.targets:
-                self.sources[target].append(source)
-        self.accepting = [row.is_marked for row in self.rows]
-        self.marks_edges = any(row.marked for row in self.rows)
-        if self.letters.alive is not None:
+        self.sources = invert({state: row.targets for state, row in enumerate(rows)}, range(len(rows)))
+        self.accepting = [row.is_marked for row in rows]
+        self.marks_edges = any(row.marked for row in rows)
+        if letters.alive is not None:
             self.accepting = self.accepted_ends()
             self.marks_edges = False
         elif self.marks_edges and any(self.accepting):
             raise FormatError("acceptance must be on states or on edges, got both")
-        self.final = self.lasting()
-        self.hopeful = self.leading_to(self.final)
+        self.final = self.final_states()
+        self.can_complete = self.leading_to(self.final)
 
     def error(self, state: int, message: str) -> FormatError:
         row = self.rows[state]
@@ -91,24 +88,24 @@ class HoaReading:
     # Which states are final.
 
     def accepted_ends(self) -> list[bool]:
-        """Tell for each state whether the trace may end there: `alive` false from then on goes round by a mark."""
+        """Say for each state whether the trace may end there: with `alive` false, it then visits marks for ever."""
         rows, end = self.rows, self.letters.end
         steps = [row.step(end) for row in rows]
         after = {state for state in steps if state is not None}
         component = components([[] if state is None else [state] for state in steps])
         members = Counter(component)
         marks_of = [self.letters.every if row.is_marked else row.marked for row in rows]
-        rounds = (s for s, step in enumerate(steps) if members[component[s]] > 1 or step == s)
-        accepted = self.leading_to((state for state in rounds if marks_of[state] & end), end)
-        hopeful = self.leading_to((state for state, marks in enumerate(marks_of) if marks), self.letters.every)
-        for state in after:  # nothing may come of events there, as in Spot's encoding
-            if any(letters & ~end and target in hopeful for target, letters in rows[state].targets.items()):
+        cyclic = (s for s, step in enumerate(steps) if members[component[s]] > 1 or step == s)
+        accepted = self.leading_to((state for state in cyclic if marks_of[state] & end), end)
+        near_marks = self.leading_to((state for state, marks in enumerate(marks_of) if marks), self.letters.every)
+        for state in after:  # events must not lead to marks from there, as in Spot's encoding
+            if any(letters & ~end and target in near_marks for target, letters in rows[state].targets.items()):
                 rule = "rename the event if it is not Spot's mark"
                 raise self.error(state, f"can be reached after {END_MARK!r} was false; {rule}")
         return [state in accepted and state not in after for state in range(len(rows))]
 
-    def lasting(self) -> set[int]:
-        """The states from which everything is accepted, or that accept and allow nothing more."""
+    def final_states(self) -> set[int]:
+        """List the states from which everything is accepted, or that accept and allow nothing more."""
         events = self.letters.events
         accepts = self.accepting_by_edges() if self.marks_edges else self.accepting
         is_partial = [row.defined & events and events & ~row.defined for row in self.rows]
@@ -116,9 +113,9 @@ class HoaReading:
         return {*range(len(self.rows))} - others - self.leading_to(others, events | self.letters.silence)
 
     def accepting_by_edges(self) -> list[bool]:
-        """Tell for each state whether acceptance holds in it, by the marks on edges alone.
+        """Say for each state whether it accepts, by the marks on edges alone.
 
-        Waiting tells: a silent step is accepted or not. Where none is allowed, all events that lead there must be.
+        It does if a silent step is accepted; where none is allowed, if all events that lead there are.
         """
         events, silence = self.letters.events, self.letters.silence
         by_mark, otherwise = set(), {self.start}
@@ -135,7 +132,7 @@ class HoaReading:
         ]
 
     def leading_to(self, goals: Iterable[int], letters: int | None = None) -> set[int]:
-        """The states from which events, or the letters given, can lead to one of the goals."""
+        """List the states from which events, or the given letters, can lead to one of the goals."""
         letters = self.letters.events if letters is None else letters
 
         def before(state: int) -> Iterator[int]:
@@ -146,55 +143,51 @@ class HoaReading:
     # The machine.
 
     def kept(self) -> set[int]:
-        """The states that single events lead to; a state that no edge at all leads to is kept, too."""
+        """List the states that single events lead to, and those that no edges at all lead to."""
 
         def after(state: int) -> Iterator[int]:
             moves = {} if state in self.final else self.rows[state].targets
             return (target for target, letters in moves.items() if letters & self.letters.events)
 
-        led_to = distances_from([self.start], lambda state: self.rows[state].targets)
-        never = (state for state in range(len(self.rows)) if state not in led_to)
-        return {*distances_from([self.start, *never], after)}
+        reached = distances_from([self.start], lambda state: self.rows[state].targets)
+        unreached = (state for state in range(len(self.rows)) if state not in reached)
+        return {*distances_from([self.start, *unreached], after)}
 
     def check(self, state: int) -> None:
-        """Refuse what is accepted for a while, and to count steps: a machine moves on events until its task is done."""
+        """Refuse a state in which the task is completed for a while, or that counts steps without events."""
         row, events = self.rows[state], self.letters.events
         by_mark = (target for target, letters in row.targets.items() if letters & events & row.marked)
         if self.accepting[state] or (self.marks_edges and any(target not in self.final for target in by_mark)):
             raise self.error(state, "is accepting but can be left; a completed task must stay completed")
         following = row.step(self.letters.silence)
-        if following is not None and following != state and {state, following} <= self.hopeful:
+        if following is not None and following != state and {state, following} <= self.can_complete:
             why = f"has an edge to {self.rows[following].quoted} without an event"
             raise self.error(state, f"{why}; reward machines change state on events only")
 
     def machine(self) -> RewardMachine:
-        kept = sorted(self.kept())
+        """Make the machine."""
+        kept, propositions, events = sorted(self.kept()), self.letters.propositions, self.letters.events
         for state in (state for state in kept if state not in self.final):
             self.check(state)
         if self.final and self.final.isdisjoint(kept):
             raise FormatError("no events, one at a time, complete it")
         *names, violated = make_distinct([*(self.rows[state].name for state in kept), VIOLATED])
         name = dict(zip(kept, names, strict=True))
-        triples = self.transitions(name, violated)
-        is_violated = any(target == violated for _, _, target in triples)
-        final = [name[state] for state in kept if state in self.final]
-        events = [event for j, event in enumerate(self.letters.propositions) if j != self.letters.alive]
-        states, initial = [*names, violated] if is_violated else names, name[self.start]
-        return RewardMachine(initial=initial, transitions=triples, final=final, events=events, states=states)
-
-    def transitions(self, name: dict[int, str], violated: str) -> list[tuple[str, str, str]]:
-        propositions, events = self.letters.propositions, self.letters.events
         triples: list[tuple[str, str, str]] = []
-        for state, source in name.items():
-            if state in self.final:
-                continue
-            row = self.rows[state]
-            moves = {name[target]: letters & events for target, letters in row.targets.items() if target in name}
-            moves.pop(source, None)
-            if state in self.hopeful:
-                moves[violated] = events & ~row.defined
+        for state in (state for state in kept if state not in self.final):
+            targets = self.rows[state].targets.items()
+            moves = {name[end]: letters & events for end, letters in targets if end in name and end != state}
+            if state in self.can_complete:
+                moves[violated] = events & ~self.rows[state].defined
             if len(triples) + sum(letters.bit_count() for letters in moves.values()) > MOST_TRANSITIONS:
                 raise FormatError(f"must have at most {MOST_TRANSITIONS:,} transitions")
             for target, letters in moves.items():
-                triples += [(source, propositions[j], target) for j in elements_of(letters)]
-        return triples
+                triples += [(name[state], propositions[j], target) for j in elements_of(letters)]
+        is_violated = any(target == violated for _, _, target in triples)
+        return RewardMachine(
+            initial=name[self.start],
+            transitions=triples,
+            final=[name[state] for state in kept if state in self.final],
+            events=[event for j, event in enumerate(propositions) if j != self.letters.alive],
+            states=[*names, violated] if is_violated else names,
+        )

@@ -1,8 +1,7 @@
 """The grammar of the Hanoi Omega-Automata format (adl.github.io/hoaf), versions 1 and 1.1.
 
-Comments may nest, and line ends are blanks like any other. A label is worked out at once, as a set of letters, so that
-reading builds no formula and never nests deeper than a few parentheses. Universal branching and acceptance conditions
-other than Büchi's are refused.
+Comments may nest. A label is evaluated at once, as a set of letters, so that the parser builds no formula and recurses
+only for parentheses. Universal branching and acceptance conditions other than Büchi's are refused.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Letters:
     """The letters over some propositions; with `alive` among them, also the one after the end of a trace.
 
     Bit j is the letter in which proposition j alone is true, the next bit the silent letter, and the one after it, if
-    there is one, the end. Before the end `alive` is true beside them, and it is no event.
+    there is one, the end. Before the end `alive` is true as well; it is no event.
     """
 
     def __init__(self, propositions: tuple[str, ...]) -> None:
@@ -51,14 +50,14 @@ class Letters:
         self.end = 0 if self.alive is None else self.silence << 1
         self.every = self.events | self.silence | self.end
         before = 0 if self.alive is None else 1 << self.alive
-        # The letters by the propositions that are true in them, as bits; any other number is no letter of ours.
+        # The letters by the propositions that are true in them, as bits; other combinations never happen.
         self.numbered = {0: self.end, before: self.silence} | {before | event: event for event in events}
 
     def where(self, proposition: int) -> int:
-        """The letters in which a proposition is true."""
+        """Return the letters in which a proposition is true."""
         return self.every & ~self.end if proposition == self.alive else 1 << proposition
 
-    def say(self, letters: int) -> str:
+    def name(self, letters: int) -> str:
         """Name the first of some letters."""
         first = (letters & -letters).bit_length() - 1
         return printable(repr(self.propositions[first]), 60) if first < len(self.propositions) else "nothing"
@@ -66,7 +65,7 @@ class Letters:
 
 @dataclass
 class HoaState:
-    """A state, and what it does on each letter; sets of letters are bits."""
+    """A state with its edges; sets of letters are bits."""
 
     name: str
     is_marked: bool
@@ -80,7 +79,7 @@ class HoaState:
         return printable(repr(self.name), 60)
 
     def step(self, letter: int) -> int | None:
-        """Follow a letter, if it has an edge."""
+        """Return the state that a letter leads to, if it has an edge."""
         return next((target for target, letters in self.targets.items() if letters & letter), None)
 
 
@@ -88,13 +87,13 @@ NO_LETTERS = Letters(())
 
 
 class HoaParser:
-    """A recursive descent over the tokens of a file with one automaton; one token is always in view."""
+    """A recursive descent parser of a file with one automaton, which looks one token ahead."""
 
     def __init__(self, content: str) -> None:
         self.content = content
-        self.kind = self.text = ""
-        self.place = self.end = 0
-        self.line = 1  # where the token in view begins
+        self.kind = self.text = ""  # of the current token
+        self.begin = self.end = 0
+        self.line = 1  # in which the current token begins
         self.letters = NO_LETTERS
         self.size: int | None = None
         self.start: int | None = None
@@ -105,18 +104,18 @@ class HoaParser:
         self.advance()
 
     def advance(self) -> str:
-        """Go on to the next token; return the text of the one that was in view."""
+        """Go on to the next token; return the text of the one before."""
         before, self.kind = self.text, "comment"
         while self.kind == "comment":
-            match, begin = cast(re.Match[str], TOKEN.match(self.content, self.end)), self.place
+            match, begin = cast(re.Match[str], TOKEN.match(self.content, self.end)), self.begin
             self.kind = str(match.lastgroup)
-            (self.place, self.end), self.text = match.span(self.kind), match[self.kind]
-            self.line += self.content.count("\n", begin, self.place)
+            (self.begin, self.end), self.text = match.span(self.kind), match[self.kind]
+            self.line += self.content.count("\n", begin, self.begin)
             if self.kind == "wrong":
                 raise self.error("expected a token of the HOA format")
             if self.kind == "comment":
                 depth = 0
-                for sign in COMMENT_SIGN.finditer(self.content, self.place):
+                for sign in COMMENT_SIGN.finditer(self.content, self.begin):
                     depth += 1 if sign[0] == "/*" else -1
                     if depth == 0:
                         self.end = sign.end()
@@ -128,13 +127,13 @@ class HoaParser:
         return before
 
     def error(self, message: str, *, line: int | None = None, got: bool = True) -> FormatError:
-        """Make an error about the token in view, or about an earlier line."""
+        """Make an error about the current token, or about an earlier line."""
         if got and line is None:
             message += f", got {printable(repr(self.text), 40)}" if self.text else ", got the end of the file"
         return FormatError(message, where=f"line {line or self.line}")
 
     def skip(self, sign: str) -> bool:
-        """Pass by a sign, if it is the token in view."""
+        """Skip the current token if it is this sign; say whether it is."""
         if self.text != sign:
             return False
         self.advance()
@@ -155,7 +154,7 @@ class HoaParser:
         return unquote(self.advance()[1:-1])
 
     def automaton(self) -> tuple[Letters, int, list[HoaState]]:
-        """Parse the file: the letters, the initial state, and all states."""
+        """Parse the file into letters, the initial state, and all states."""
         self.header()
         self.require("--BODY--")
         states = self.body()
@@ -191,7 +190,7 @@ class HoaParser:
             raise self.error("'Acceptance:' is missing, like: Acceptance: 1 Inf(0)", got=False)
 
     def item(self, item: str) -> None:
-        """Read what an item says."""
+        """Read an item of the header."""
         if item == "Start:" and self.start is not None:
             raise self.error("must have one initial state, got two: it is not deterministic", got=False)
         if (item == "States:" and self.size is not None) or (item == "Acceptance:" and self.accepting is not None):
@@ -204,7 +203,12 @@ class HoaParser:
             case "AP:":
                 self.propositions()
             case "Alias:":
-                self.alias()
+                if self.kind != "alias":
+                    raise self.error("expected the name of an alias, like @a")
+                if self.text in self.aliases:
+                    raise self.error("an alias must be given once")
+                name = self.advance()
+                self.aliases[name] = self.label()
             case "Acceptance:":
                 self.acceptance()
             case _:
@@ -221,14 +225,6 @@ class HoaParser:
         if len(set(names)) < len(names):
             raise self.error("propositions must have different names", line=line)
         self.letters = Letters(names)
-
-    def alias(self) -> None:
-        if self.kind != "alias":
-            raise self.error("expected the name of an alias, like @a")
-        if self.text in self.aliases:
-            raise self.error("an alias must be given once")
-        name = self.advance()
-        self.aliases[name] = self.label()
 
     def acceptance(self) -> None:
         line, sets = self.line, self.number("the number of acceptance sets")
@@ -259,7 +255,7 @@ class HoaParser:
         return states
 
     def edges(self, state: HoaState, label: int | None) -> None:
-        """Read a state's edges; a state's own label is that of each, and where there are none they go by number."""
+        """Read the edges of a state, whose labels are their own, that of the state, or given by their numbers."""
         count, are_numbered = 0, False
         while self.text == "[" or self.kind == "number":
             line, letters = self.line, self.bracketed_label()
@@ -272,7 +268,7 @@ class HoaParser:
             target = self.target("where an edge leads to")
             self.targets.setdefault(target, line)
             if clash := letters & state.defined & ~state.targets.get(target, 0):
-                edges = f"two edges from state {state.quoted} for {self.letters.say(clash)} alone"
+                edges = f"two edges from state {state.quoted} for {self.letters.name(clash)} alone"
                 raise self.error(f"must be deterministic, got {edges}", line=line)
             state.targets[target] = state.targets.get(target, 0) | letters
             state.defined |= letters
@@ -288,7 +284,7 @@ class HoaParser:
         return number
 
     def marks(self) -> bool:
-        """Read the acceptance sets that a state or an edge is in; tell whether the one that counts is among them."""
+        """Read the acceptance sets of a state or an edge; say whether the one that counts is among them."""
         is_marked = False
         if self.skip("{"):
             while not self.skip("}"):
@@ -315,8 +311,7 @@ class HoaParser:
                 return letters
 
     def literal(self, depth: int) -> int:
-        letters = self.letters
-        is_negated = False
+        letters, is_negated = self.letters, False
         while self.skip("!"):
             is_negated = not is_negated
         if self.text == "(" and depth == MOST_PARENTHESES:

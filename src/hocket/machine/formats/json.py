@@ -27,7 +27,7 @@ def parse(content: str) -> object:
 
 
 def unparse(document: Document) -> str:
-    """Write a JSON document: a state of a machine on each line."""
+    """Write a JSON document with a state of a machine on each line."""
     lines = []
     for key, value in document.items():
         if isinstance(value, dict):
@@ -38,18 +38,17 @@ def unparse(document: Document) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-_plain = json.JSONEncoder(ensure_ascii=False).encode  # made once, for a machine has as many rows as states
+_plain = json.JSONEncoder(ensure_ascii=False).encode  # made once, as a machine has as many rows as states
 
 
 def _count_keys(document: object) -> int:
     keys, waiting = 0, [document]
     while waiting:
         value = waiting.pop()
-        keys += len(value) if isinstance(value, dict) else 0
-        inner: Collection[object] = (
-            value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        )
-        if not NESTED.isdisjoint(map(type, inner)):  # many tables have nothing but names in them
+        inner: Collection[object] = value if isinstance(value, list) else ()
+        if isinstance(value, dict):
+            inner, keys = value.values(), keys + len(value)
+        if not NESTED.isdisjoint(map(type, inner)):  # most tables have only names in them
             waiting += [value for value in inner if type(value) in NESTED]
     return keys
 

@@ -1,26 +1,9 @@
-"""The schema that TOML and JSON share.
-
-    initial = "u0"                      the initial state; by default the first one in transitions
-    final = ["u2"]                      the final states
-    [transitions]                       state -> event -> state
-    u0 = { a = "u1" }
-    u1 = { b = "u2" }
-
-In place of transitions, a sentence: `formula` (LTLf), `regex`, or `declare`, a list of constraints.
-
-Optional: `events` and `states`, lists that declare more than transitions use; `rewards`, state -> event -> number,
-which makes it a general machine (what is not listed is worth 0); `knows`, agent -> events; `control`, event -> agents.
-A transition may count: `a = { to = "u1", times = 3, otherwise = "u0" }` (see `counting`).
-
-A machine may call others, by an event or in a state, and may be made of parts (see `parts`):
-
-    [calls]
-    fetch = { machine = "fetch.toml", rename = { get = "get ore" } }    transitions on `fetch` run it
-    deliver = { sequence = ["fetch", "put"], to = "done" }              state `deliver` runs it, then done follows
-"""
+"""The schema that TOML and JSON share, as docs/format.md describes it: machines, calls, counting transitions."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,7 +15,7 @@ from hocket.errors import FormatError, MachineError, located, shown
 from hocket.graphs import distances_from
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import enumerate_states
-from hocket.machine.names import Rows, TransitionColumns, invert
+from hocket.machine.names import Rows, TransitionColumns, as_pairs, as_rows, invert
 from hocket.machine.parts import PARTS, Labelled, rename_events, unfold
 from hocket.machine.reward_machine import RewardMachine
 
@@ -40,11 +23,11 @@ if TYPE_CHECKING:
     from hocket.machine.formulas.build import Reading
     from hocket.machine.formulas.syntax import Limits
 
-LANGUAGES = ("formula", "regex", "declare")  # of sentences
-_rows = table_of(as_table)
+LANGUAGES = ("formula", "regex", "declare")  # of sentences that replace transitions
+_as_rows = table_of(as_table)
 TABLE_KEYS = {
-    "initial": as_text, "final": as_texts, "events": as_texts, "states": as_texts, "transitions": _rows,
-    "rewards": table_of(table_of(as_number)), "calls": _rows,
+    "initial": as_text, "final": as_texts, "events": as_texts, "states": as_texts, "transitions": _as_rows,
+    "rewards": table_of(table_of(as_number)), "calls": _as_rows,
 }  # fmt: skip
 CALL_KEYS = ("machine", *PARTS, "rename", "to")
 MACHINE_KEYS = (*TABLE_KEYS, *LANGUAGES, *PARTS)
@@ -56,24 +39,23 @@ MOST_CALLERS = 16  # files of which each calls the next
 class Design(NamedTuple):
     """A team machine with local event sets, and the agents that control each event."""
 
-    machine: RewardMachine | Composition  # a composition where it is a sentence that has independent parts
+    machine: RewardMachine | Composition  # a composition if it is a sentence with independent parts
     knows: Mapping[str, tuple[str, ...]] = {}
     control: Mapping[str, tuple[str, ...]] = {}
-    reading: Reading | None = None  # of the sentence, where it is one
+    reading: Reading | None = None  # of the sentence, if it is one
 
     def enumerated(self) -> RewardMachine:
-        """The team machine with all its states."""
-        if self.reading is not None:
-            return self.reading.machine()
-        return enumerate_states(self.machine)
+        """Return the team machine with all its states."""
+        return enumerate_states(self.machine) if self.reading is None else self.reading.machine()
 
 
 @dataclass
 class Files:
     """Files that the machines of a text may call: each is loaded once; all sentences take limited time together."""
 
-    load: Callable[[str, str, Files], RewardMachine] | None = None  # by the file's name and the key of the call
-    callers: list[str] = field(default_factory=list)  # files that are being read, of which each calls the next
+    load: Callable[[str, str, Files], RewardMachine] | None = None  # by the name of a file and the key of the call
+    callers: list[str] = field(default_factory=list)  # that are being loaded, of which each calls the next
+    most_callers: float = MOST_CALLERS
     loaded: dict[str, RewardMachine] = field(default_factory=dict)
 
     @cached_property
@@ -83,12 +65,12 @@ class Files:
         return Limits()
 
     def machine(self, name: str, where: str) -> RewardMachine:
-        """Load a machine that is called; no file may call itself, by others either."""
+        """Load a machine that is called; it must not call itself, directly or through others."""
         if self.load is None:
             raise FormatError(f"only a file in a folder can call another one, got {name!r}", where=where)
-        if name in self.callers or len(self.callers) > MOST_CALLERS:
-            is_round = name in self.callers
-            rule = "a machine must not call itself" if is_round else f"at most {MOST_CALLERS} files call each other"
+        if (is_cycle := name in self.callers) or len(self.callers) > self.most_callers:
+            limit = f"at most {self.most_callers} files call each other"
+            rule = "a machine must not call itself" if is_cycle else limit
             raise FormatError(f"{rule}, got {' > '.join([*self.callers[-4:], name])}", where=where)
         if name not in self.loaded:
             self.callers.append(name)
@@ -111,8 +93,8 @@ def design_from(document: object, files: Files | None = None) -> Design:
 
 
 def sentence_from(table: Document, at: str = "", also: tuple[str, ...] = (), *, files: Files) -> Reading:
-    """Read the sentence that stands in place of transitions; `also` are keys that are somebody else's."""
-    from hocket.machine.formulas import read_sentence  # most files have none
+    """Read the sentence that replaces the transitions; `also` are keys that the caller reads."""
+    from hocket.machine.formulas import read_sentence  # most files have no sentence
 
     language = next(key for key in LANGUAGES if key in table)
     rule = f"with {language}, only {' and '.join(('events', *also))} may be given; "
@@ -123,12 +105,12 @@ def sentence_from(table: Document, at: str = "", also: tuple[str, ...] = (), *, 
 
 
 def machine_from(value: object, where: str = "", files: Files | None = None) -> RewardMachine:
-    """Build a machine from its table; `where` says at which key of a file the table stands."""
+    """Build a machine from its table, which is at the key `where` of a file."""
     table, at, files = as_table(value, where), where and f"{where}.", files or Files()
     is_row = any(isinstance(table[key], dict) for key in table.keys() - {*MACHINE_KEYS})
     check_keys(table, MACHINE_KEYS, at, f"a state and its events stand in {at}transitions; " if is_row else "")
     if "calls" in table or {*PARTS} & {*table}:
-        return _made_of_parts(table, at, files)
+        return _compound_from(table, at, files)
     if {*LANGUAGES} & {*table}:
         with located(at, kind=MachineError):
             return sentence_from(table, at, files=files).machine(files.limits)
@@ -143,7 +125,7 @@ def machine_from(value: object, where: str = "", files: Files | None = None) -> 
     if initial is None:
         raise FormatError("is missing, and there is no first state to use instead", where=f"{at}initial")
     types = set(map(type, chain.from_iterable(row.values() for row in rows.values())))
-    moves = cast(CountedRows, rows)  # in most files, large ones above all, there are nothing but names
+    moves = cast(CountedRows, rows)  # most files, large ones above all, have only names in their rows
     if rewards is not None or not types <= {str}:
         moves = {
             state: {event: _target(state, end, f"{at}transitions.{state}.{event}") for event, end in row.items()}
@@ -155,16 +137,16 @@ def machine_from(value: object, where: str = "", files: Files | None = None) -> 
         lists.setdefault("events", tuple(dict.fromkeys(chain.from_iterable(moves.values()))))
         counting = Counting(initial, moves, states, f"{at}transitions")
         final = lists.get("final", ())
-        unknown = [state for state in final if state not in states]  # the machine will say so
+        unknown = [state for state in final if state not in states]  # which the machine will refuse
         lists |= {"states": tuple(counting.copies_of(states)), "final": (*counting.copies_of(final), *unknown)}
         moves, rewards = counting.transitions, None if rewards is None else counting.spread(rewards)
     with located(at, kind=MachineError):
         return RewardMachine._from_rows(initial, cast(Rows[str], moves), lists, rewards)
 
 
-def _made_of_parts(table: Document, at: str, files: Files) -> RewardMachine:
+def _compound_from(table: Document, at: str, files: Files) -> RewardMachine:
     """Build a machine that calls others, or that is made of parts."""
-    rows = _rows(table.pop("calls", {}), f"{at}calls")
+    rows = _as_rows(table.pop("calls", {}), f"{at}calls")
     calls = _Calls(rows, f"{at}calls.", files)
     if part := {*PARTS} & {*table}:
         check_keys(table, (*part,), at, f"with {min(part)}, only calls may be given; ")
@@ -181,61 +163,54 @@ def _made_of_parts(table: Document, at: str, files: Files) -> RewardMachine:
 
 
 class _Calls:
-    """Machines that others call, by their names; none may call itself, by others either."""
+    """The machines that a machine calls, by their names."""
 
     def __init__(self, rows: Mapping[str, Document], at: str, files: Files) -> None:
         self.rows, self.at, self.files = rows, at, files
-        self.made: dict[str, RewardMachine] = {}
-        self.callers: list[str] = []  # that are being built, of which each calls the next
+        self.called = Files(self._build, most_callers=math.inf)
 
     def machine(self, name: str) -> RewardMachine:
         """Build a machine that is called."""
-        where = f"{self.at}{name}"
-        if name in self.callers:
-            raise FormatError(f"a machine must not call itself, got {' > '.join((*self.callers, name))}", where=where)
-        if name not in self.made:
-            self.callers.append(name)
-            with located(where, kind=MachineError):
-                self.made[name] = self._build(self.rows[name], where)
-            self.callers.pop()
-        return self.made[name]
+        return self.called.machine(name, f"{self.at}{name}")
 
-    def _build(self, row: Document, where: str) -> RewardMachine:
-        check_keys(row, CALL_KEYS, f"{where}.")
-        kinds = [key for key in row if key not in ("rename", "to")]
-        if len(kinds) != 1:
-            raise FormatError(f"must have a machine or one of {', '.join(PARTS)}, got {len(kinds)}", where=where)
-        value = row[kinds[0]]
-        if kinds[0] != "machine":
-            machine = self.part(kinds[0], value, f"{where}.")
-        elif isinstance(value, str):
-            machine = self.files.machine(value, f"{where}.machine")
-        else:
-            machine = machine_from(value, f"{where}.machine", self.files)
-        new = table_of(as_text)(row.get("rename", {}), f"{where}.rename")
-        return rename_events(machine, new) if new else machine
+    def _build(self, name: str, where: str, _: Files) -> RewardMachine:
+        row = self.rows[name]
+        with located(where, kind=MachineError):
+            check_keys(row, CALL_KEYS, f"{where}.")
+            keys = [key for key in row if key not in ("rename", "to")]
+            if len(keys) != 1:
+                raise FormatError(f"must have a machine or one of {', '.join(PARTS)}, got {len(keys)}", where=where)
+            value = row[keys[0]]
+            if keys[0] != "machine":
+                machine = self.part(keys[0], value, f"{where}.")
+            elif isinstance(value, str):
+                machine = self.files.machine(value, f"{where}.machine")
+            else:
+                machine = machine_from(value, f"{where}.machine", self.files)
+            new = table_of(as_text)(row.get("rename", {}), f"{where}.rename")
+            return rename_events(machine, new) if new else machine
 
-    def part(self, kind: str, value: object, at: str) -> RewardMachine:
+    def part(self, key: str, value: object, at: str) -> RewardMachine:
         """Build a machine of parts, which are events or calls."""
-        where = f"{at}{kind}"
-        if kind not in ("repeat", "within"):
+        where = f"{at}{key}"
+        if key not in ("repeat", "within"):
             names = as_texts(value, where)
             with located(where, kind=MachineError):
-                return PARTS[kind](*map(self._labelled, names))
-        number = "times" if kind == "repeat" else "events"
+                return PARTS[key](*map(self._labelled, names))
+        number = "times" if key == "repeat" else "events"
         row = entries(as_table(value, where), {"part": as_text, number: as_any}, f"{where}.")
-        for key in ("part", number):
-            if key not in row:
-                raise FormatError(f"is missing; {kind} has 'part' and '{number}'", where=f"{where}.{key}")
+        for required in ("part", number):
+            if required not in row:
+                raise FormatError(f"is missing; {key} has 'part' and '{number}'", where=f"{where}.{required}")
         with located(where, kind=MachineError):
-            return PARTS[kind](self._labelled(row["part"]), row[number])
+            return PARTS[key](self._labelled(row["part"]), row[number])
 
     def _labelled(self, name: str) -> Labelled:
         return Labelled(name, self.machine(name) if name in self.rows else name)
 
 
 def _target(state: str, value: object, where: str) -> str | Counted:
-    """Read where a transition leads: a state, or a table if it counts."""
+    """Read the target of a transition: a state, or a table if it counts."""
     if not isinstance(value, dict):
         return as_text(value, where)
     row = entries(value, {"to": as_text, "times": as_any, "otherwise": as_text}, f"{where}.")
@@ -250,7 +225,7 @@ def _target(state: str, value: object, where: str) -> str | Counted:
 
 
 def design_to(design: Design) -> Document:
-    """Lay a design out as `design_from` reads it."""
+    """Make the document of a design, which `design_from` reads."""
     document = machine_to(design.enumerated())
     moves: Document = {key: document.pop(key) for key in ("transitions", "rewards") if key in document}
     given = {key: lists for key, lists in (("knows", design.knows), ("control", design.control)) if lists}
@@ -259,34 +234,20 @@ def design_to(design: Design) -> Document:
 
 
 def machine_to(machine: RewardMachine) -> Document:
-    """Lay a machine out as `machine_from` reads it, leaving out what goes without saying."""
-    states, events, graph = tuple(machine.states), tuple(machine.events), machine.graph
-    names, ends = ([*map(events.__getitem__, graph.label.tolist())], [*map(states.__getitem__, graph.target.tolist())])
-    transitions: dict[str, dict[str, str]] = {}
-    for state, begin, end in zip(states, graph.first[:-1].tolist(), graph.first[1:].tolist(), strict=True):
-        if begin < end:
-            transitions[state] = dict(zip(names[begin:end], ends[begin:end], strict=True))
+    """Make the document of a machine, which `machine_from` reads, without keys that have their default values."""
     document: Document = {"initial": machine.initial, "final": list(machine.final)}
-    if list(dict.fromkeys(names)) != list(events):
-        document["events"] = list(events)
-    if list(TransitionColumns.of_rows(transitions).states_from(machine.initial)) != list(states):
-        document["states"] = list(states)  # which are numbered in this order, and not in that of their first use
-    document["transitions"] = transitions
+    if list(dict.fromkeys(chain.from_iterable(machine.moves.values()))) != list(machine.events):
+        document["events"] = list(machine.events)
+    if list(TransitionColumns.of_rows(machine.moves).states_from(machine.initial)) != list(machine.states):
+        document["states"] = list(machine.states)  # whose order is not that of their first use
+    document["transitions"] = {state: dict(row) for state, row in machine.moves.items()}
     if not machine.is_task_completion:
-        rewards: dict[str, dict[str, float]] = {}
-        for (state, event), reward in machine.rewards.items():
-            if reward:
-                rewards.setdefault(state, {})[event] = reward
-        document["rewards"] = rewards
+        document["rewards"] = as_rows({key: reward for key, reward in machine.rewards.items() if reward})
     return document
 
 
-# Transitions that count: an event that has to happen k times in a state before it leads on.
-#
-#     shelf = { load = { to = "full", times = 3, otherwise = "road" } }
-#
-# The first two times `load` leads from the shelf to the road, the third time to full. A machine that counts is written
-# out with copies of its states, one for each count that still matters there.
+# Transitions that count lead on when their event has happened a number of times, and to another state before. The
+# machine is written out with copies of its states, one for each count that still matters there.
 
 MOST_TIMES = 1_000
 MOST_COUNTERS = 16  # transitions that count, in one machine
@@ -314,18 +275,18 @@ class Counting:
 
     def __init__(self, initial: str, rows: CountedRows, states: Sequence[str], at: str) -> None:
         self.rows, self.states = rows, states
-        self.at = at  # where in a file the transitions stand
-        moves = [(state, event, target) for state, row in rows.items() for event, target in row.items()]
-        self.counters = {(state, event): end for state, event, end in moves if isinstance(end, Counted)}
+        self.at = at  # the key of the transitions in a file
+        moves = as_pairs(rows)
+        self.counters = {pair: target for pair, target in moves.items() if isinstance(target, Counted)}
         if len(self.counters) > MOST_COUNTERS:
             rule = f"at most {MOST_COUNTERS} transitions of a machine may count, got {len(self.counters):,}"
             raise FormatError(rule, where=at)
-        self.place = {key: place for place, key in enumerate(self.counters)}
+        self.number = {pair: number for number, pair in enumerate(self.counters)}
         events = [event for _, event in self.counters]
         self.labels = [event if events.count(event) == 1 else f"{event} in {state}" for state, event in self.counters]
-        sources = invert({(state, event): _ends(target) for state, event, target in moves}, states)
+        before = invert({pair: _ends(target) for pair, target in moves.items()}, states)
         # Of each counter: the states from which it can still be reached, so that it matters there.
-        self.matters = [distances_from([to], lambda end: (key[0] for key in sources[end])) for to, _ in self.counters]
+        self.matters = [distances_from([to], lambda end: (pair[0] for pair in before[end])) for to, _ in self.counters]
         self.copies = self._copies(initial)
 
     @property
@@ -360,27 +321,27 @@ class Counting:
         return copies
 
     def _reach(self, roots: list[Copy]) -> Iterable[Copy]:
-        room = iter(range(len(self.states) + MOST_COPIES))
+        expanded = itertools.count(1)
 
-        def ends(copy: Copy) -> Iterable[Copy]:
-            if next(room, None) is None:
+        def successors(copy: Copy) -> Iterable[Copy]:
+            if next(expanded) > len(self.states) + MOST_COPIES:
                 rule = f"counting would add more than {MOST_COPIES:,} states to the machine"
                 raise FormatError(f"{rule}: count less, or fewer things at a time", where=self.at)
             return (end for _, end, _ in self.follow(copy))
 
-        return distances_from(roots, ends)
+        return distances_from(roots, successors)
 
     def follow(self, copy: Copy) -> Iterable[tuple[str, Copy, bool]]:
-        """List where events lead from a copy of a state, and whether they do not only count."""
+        """List the events in a copy of a state, the copies to which they lead, and whether they lead on."""
         state, counts = copy
         for event, target in self.rows.get(state, {}).items():
             if isinstance(target, str):
                 end, after, leads_on = target, counts, True
             else:
-                place = self.place[state, event]
-                leads_on = counts[place] + 1 == target.times
+                number = self.number[state, event]
+                leads_on = counts[number] + 1 == target.times
                 end = target.to if leads_on else target.otherwise
-                after = (*counts[:place], 0 if leads_on else counts[place] + 1, *counts[place + 1 :])
+                after = (*counts[:number], 0 if leads_on else counts[number] + 1, *counts[number + 1 :])
             kept = (count if end in states else 0 for count, states in zip(after, self.matters, strict=True))
             yield event, (end, tuple(kept)), leads_on
 

@@ -4,8 +4,7 @@
     (0, 1, 'by', 0) # from, to, event, reward
     (1, 1, 'True', 0) # state 1 is final
 
-States are integers or names in quotes. A line with the event 'True' marks a final state. Where no line does, a
-state without transitions that is entered with a reward is final.
+Without the event 'True', a state without transitions that is entered with a reward is final.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ BLANK = re.compile(_COMMENT)
 def read(content: str) -> RewardMachine:
     """Read a machine."""
     initial: str | None = None
+    targets: dict[tuple[str, str], str] = {}
     rewards: dict[tuple[str, str], float] = {}
-    triples: list[tuple[str, str, str]] = []
     marked: list[str] = []
     for number, line in enumerate(io.StringIO(content), start=1):
         line = line.rstrip("\r\n")
@@ -47,19 +46,18 @@ def read(content: str) -> RewardMachine:
             state, target, event, reward = _read_transition(line)
             if event == FINAL_MARK:
                 marked.append(state)
-            elif (state, event) in rewards:
+            elif (state, event) in targets:
                 raise FormatError(f"state {state!r} has a transition on {event!r} already")
             else:
-                triples.append((state, event, target))
-                rewards[state, event] = reward
+                targets[state, event], rewards[state, event] = target, reward
         except FormatError as error:
             raise FormatError(str(error), where=f"line {number}") from None
     if initial is None:
         raise FormatError("must begin with the initial state, got an empty file")
-    paid = _paid_dead_ends({(state, event): target for state, event, target in triples}, rewards)
-    ends = [end for state, _, target in triples for end in (state, target)]
-    states, final = dict.fromkeys([*ends, *marked]) or [initial], dict.fromkeys(marked or paid)
-    return RewardMachine(initial=initial, transitions=triples, final=final, rewards=rewards, states=states)
+    final = dict.fromkeys(marked or _paid_dead_ends(targets, rewards))
+    ends = [end for (state, _), target in targets.items() for end in (state, target)]
+    states = dict.fromkeys([*ends, *marked]) or [initial]
+    return RewardMachine(initial=initial, transitions=targets, final=final, rewards=rewards, states=states)
 
 
 def _paid_dead_ends(transitions: Mapping[tuple[str, str], str], rewards: Mapping[tuple[str, str], float]) -> list[str]:
@@ -68,10 +66,9 @@ def _paid_dead_ends(transitions: Mapping[tuple[str, str], str], rewards: Mapping
 
 
 def _matched(pattern: re.Pattern[str], line: str, what: str) -> re.Match[str]:
-    match = pattern.fullmatch(line)
-    if match is None:
-        raise FormatError(f"must be {what}; got {_shown(line)}")
-    return match
+    if match := pattern.fullmatch(line):
+        return match
+    raise FormatError(f"must be {what}; got {_shown(line)}")
 
 
 def _read_transition(line: str) -> tuple[str, str, str, float]:
@@ -94,7 +91,7 @@ def _name(token: str) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # an unknown escape
-            return str(ast.literal_eval(token))  # one quoted text, nothing else: the pattern has seen to that
+            return str(ast.literal_eval(token))  # the pattern matches nothing but one quoted text
     except (SyntaxError, ValueError, Warning):
         raise FormatError(f"must be a quoted name, got {_shown(token)}") from None
 
@@ -127,5 +124,4 @@ def write(machine: RewardMachine) -> str:
 
 
 def _token(state: str) -> str:
-    is_number = re.fullmatch(r"0|-?[1-9]\d{0,17}", state) is not None
-    return state if is_number else repr(state)
+    return state if re.fullmatch(r"0|-?[1-9]\d{0,17}", state) else repr(state)

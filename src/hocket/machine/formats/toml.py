@@ -10,7 +10,7 @@ from hocket.documents import Document
 from hocket.errors import FormatError, tell_parser_error
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-DEEPEST_KEY = 32  # parts; the standard library's parser needs time and memory by the square of this
+DEEPEST_KEY = 32  # parts; the time and memory of the standard library's parser grow with the square of this
 STRING_OR_COMMENT = re.compile(
     r'''"""(?:[^\\"]|\\.|"(?!""))*+(?:"{3,5}|\Z)'''
     r"""|'{3}(?:[^']|'(?!''))*+(?:'{3,5}|\Z)"""
@@ -32,18 +32,18 @@ def parse(content: str) -> Document:
 
 
 def unparse(document: Document, at: str = "") -> str:
-    """Write a TOML document: tables of tables under headings, the innermost ones on a line each."""
+    """Write a TOML document with tables of tables under headings, and the innermost tables on one line each."""
     plain = {key: value for key, value in document.items() if not isinstance(value, dict)}
-    blocks = ["".join(f"{_key(key)} = {_value(value)}\n" for key, value in plain.items())]
+    blocks = [_lines(plain)]
     for key, value in document.items():
         if isinstance(value, dict):
             heading = f"{at}{_key(key)}"
-            if _depth(value) > 2:
-                blocks.append(f"[{heading}]\n{unparse(value, f'{heading}.')}")
-            else:
-                rows = "".join(f"{_key(name)} = {_value(row)}\n" for name, row in value.items())
-                blocks.append(f"[{heading}]\n{rows}")
+            blocks.append(f"[{heading}]\n{unparse(value, f'{heading}.') if _depth(value) > 2 else _lines(value)}")
     return "\n".join(block for block in blocks if block)
+
+
+def _lines(table: Document) -> str:
+    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in table.items())
 
 
 def _depth(value: object) -> int:
