@@ -159,7 +159,7 @@ def alone_step(task: hk.Task, agent: str, state: str, cell: int, before: int, dr
     if state in episode.machine.final:
         return state, (), 0.0
     for event in (proposed := propose(task, agent, cell, state, before)):
-        if draw < threshold(episode._chance(event) or 1.0):
+        if draw < threshold(episode._probability(event) or 1.0):
             events, reward = episode._settle(event)
             return episode.state, events, reward
     assert not proposed or draw > 0
@@ -174,7 +174,7 @@ def test_agents_alone_advance_as_the_plain_interpreter_lets_them_from_every_stat
     cells, was = positions(task, rng), positions(task, rng)
     draws = np.array([[rng.randrange(threshold(1.0)) for _ in task.agents] for _ in range(COPIES)])
     chances = np.array([
-        [IndividualEpisode(task, agent)._chance(event) or 1.0 if event in task.knows[agent] else 0.0
+        [IndividualEpisode(task, agent)._probability(event) or 1.0 if event in task.knows[agent] else 0.0
          for event in machines.events] for agent in machines.agents
     ])  # fmt: skip
     ready = draws[..., None] < np.vectorize(threshold)(chances)

@@ -27,7 +27,7 @@ from hocket.study.testing import play_tests
 from hocket.task.catalogue import load
 from hocket.task.conditions import Lexicon
 from hocket.task.endless import Kinds, _may_repeat, _on_cycles
-from hocket.task.grid import ACTIONS, outcome_chances
+from hocket.task.grid import ACTIONS, outcome_probabilities
 from hocket.task.individual import IndividualTable, Simulation, individual_table
 from hocket.task.reachability import Exploration, explore, shared_events
 from hocket.task.tables import Tables, compile_task
@@ -180,7 +180,7 @@ def test_sentences_of_twice_as_many_agents_take_twice_as_many_looks(monkeypatch)
 def solve_by_definition(table: IndividualTable, discount: float, tolerance: float) -> np.ndarray:
     """Value iteration as it is written down: every outcome of every action looked up in every sweep."""
     next_cell = table.next_cell[table.dynamics] + table.offset[:, None, None]  # [U, S, A, K]
-    weights = np.array(outcome_chances(table.slip))
+    weights = np.array(outcome_probabilities(table.slip))
     chance, reward, target = (part[:, table.kind] for part in (table.chance, table.reward, table.next_state))
     value = np.zeros((len(chance), table.cells))  # [U, S]
     cells, rows = (np.arange(len(table.kind)) % table.cells)[:, None], np.arange(len(value))[:, None, None, None]

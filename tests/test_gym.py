@@ -23,7 +23,7 @@ from hocket.adapters.observations import KINDS, Counterfactuals, ObservationEnco
 from hocket.draw.palette import AGENT_COLORS
 from hocket.errors import SettingsError, TaskError
 from hocket.random import CHANCE_BITS
-from hocket.task.grid import ACTIONS, outcome_chances
+from hocket.task.grid import ACTIONS, outcome_probabilities
 from task_strategies import Guide, few, random_task, some, tasks
 from worlds import corridor, gatehouse
 
@@ -303,7 +303,7 @@ def solve(world: IndividualModel, discount: float) -> np.ndarray:
     state, cell, action = np.indices((states, cells, len(ACTIONS)))
     slip, most = world.table.slip_limit / 2**CHANCE_BITS, 2**CHANCE_BITS - 1
     cases = []  # (chance, what came of it), for each way to slip and for teammates that are ready or not
-    for outcome, chance in enumerate(outcome_chances(slip)):
+    for outcome, chance in enumerate(outcome_probabilities(slip)):
         if chance > 0:
             limits = {int(limit) for limit in world.table.limit.ravel() if limit <= most}
             for low, high in pairwise(sorted({0, most + 1} | limits)):

@@ -241,7 +241,7 @@ def test_chances_of_synchronisation_are_those_of_episodes(task):
         for table, name in zip(individuals(tables, probability), task.agents, strict=True):
             episode = hk.IndividualEpisode(task, name, sync_probability=probability)
             for event, chance in chances_of(table):
-                assert chance == (episode._chance(events[event]) or 1.0)
+                assert chance == (episode._probability(events[event]) or 1.0)
 
 
 @some
@@ -296,7 +296,7 @@ def test_a_task_sets_its_own_chances():
         table = individual_table(tables, 0, 0.3, sync_literal=literal)
         number = list(task.events).index
         assert set(chances_of(table)) == {(number("Y"), 0.25), (number("R"), 1.0), (number("Goal"), 1.0)}
-    assert hk.IndividualEpisode(changed, "A1")._chance("Y") == 0.25
+    assert hk.IndividualEpisode(changed, "A1")._probability("Y") == 0.25
 
 
 def test_what_waits_for_teammates_happens_in_the_first_round_only():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
-from hocket.task.grid import ACTIONS, MOST_CELLS, STAY, outcome_chances, read_map, slip_outcome, slipped_actions
+from hocket.task.grid import ACTIONS, MOST_CELLS, STAY, outcome_probabilities, read_map, slip_outcome, slipped_actions
 from task_strategies import grids, many, some
 
 # What becomes of each action: as intended, a quarter turn to the right of it, a quarter turn to the left of it.
@@ -119,7 +119,7 @@ def test_what_is_drawn_below_the_limit_slips_and_half_of_it_to_either_side(limit
     seen = Counter(slip_outcome(drawn, limit) for drawn in range(100))
     assert seen[0] == 100 - limit
     assert seen[1] + seen[2] == limit and abs(seen[1] - seen[2]) <= 1
-    assert outcome_chances(limit / 100) == pytest.approx([seen[0] / 100, limit / 200, limit / 200])
+    assert outcome_probabilities(limit / 100) == pytest.approx([seen[0] / 100, limit / 200, limit / 200])
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 7, 100])

@@ -16,7 +16,7 @@ from hocket.learn.episodes import team_state, team_tables
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.draws import GOLDEN
 from hocket.learn.kernels.team import DONE, TeamState, TeamTables, enter, reset_team, settle
-from hocket.task.grid import STEPS, outcome_chances
+from hocket.task.grid import STEPS, outcome_probabilities
 from hocket.task.tables import Shorts, Tables, Words
 
 EventSets = NDArray[np.uint64]  # a bit for each event that is watched
@@ -44,7 +44,7 @@ def tabulate_moves(tables: Tables, choice: Floats) -> JointMoves:
     An agent in whose machine nothing can happen any more stays where it is, unless it may be in the way of others:
     nobody can tell the difference, and there are fewer joint states.
     """
-    slips = np.array(outcome_chances(tables.slip))
+    slips = np.array(outcome_probabilities(tables.slip))
     agents, cells, _, states = choice.shape
     rows = np.arange(cells)[:, None]
     most = len(STEPS)

@@ -1,4 +1,4 @@
-"""An agent of a task: where it starts, what it knows, and which gates are closed to it."""
+"""An agent of a task: its start, its local event set, and which gates are closed to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hocket.lazy import explain_kinds
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.conditions import parse_option
-from hocket.task.grid import Grid, parts_of
+from hocket.task.grid import Grid, Picklable
 
 LONGEST_NAME = 200  # characters of a task, an agent or a place
 MOST_LATCHED = 10  # events in an agent's memory; it has two to the power of that many values
@@ -36,9 +36,9 @@ class Option:
 @explain_kinds
 @dataclass(frozen=True)
 class Gate:
-    """What opens a region to an agent, and what closes it again: the last of these events to happen decides.
+    """Which events open a region to an agent, and which close it again; the last one that happened decides.
 
-    It is closed at the start, unless nothing opens it or `starts_open` says otherwise; closed for good without events.
+    It is closed at the start, unless no event opens it or `starts_open` says otherwise; without events it stays closed.
 
     >>> Gate("on", "off")
     Gate(opens=('on',), closes=('off',), starts_open=False)
@@ -62,42 +62,42 @@ class Gate:
 
     @property
     def events(self) -> Names:
-        """All that opens or closes it."""
+        """All events that open or close it."""
         return Names((*self.opens, *self.closes))
 
     @property
     def short(self) -> Gate | str:
-        """The event that opens it for good, where there is no more to say."""
+        """The event that opens it for good, if that is all there is to the gate."""
         return self.opens[0] if self == Gate(self.opens[:1]) and self.opens else self
 
     def is_open(self, machine: RewardMachine, key: str) -> NDArray[np.bool_]:
-        """Flag the states of an agent's machine in which the last of its events to happen has opened it.
+        """Flag the states of an agent's machine in which the gate is open.
 
-        It is the same on all traces to the state, or it is an error, unless the state is final: then it counts as
-        closed, as does what no trace reaches.
+        All traces to a state have to agree on that, unless it is final. Such a state, and one that no trace reaches,
+        counts as closed.
         """
         if self == CLOSED:
             return np.zeros(len(machine.states), np.bool_)
         after = dict.fromkeys(self.opens, True) | dict.fromkeys(self.closes, False)
 
-        def moves(here: tuple[str, bool]) -> Iterator[tuple[str, tuple[str, bool]]]:
-            for event, target in machine.moves.get(here[0], {}).items():
-                yield event, (target, after.get(event, here[1]))
+        def successors(node: tuple[str, bool]) -> Iterator[tuple[str, tuple[str, bool]]]:
+            for event, target in machine.moves.get(node[0], {}).items():
+                yield event, (target, after.get(event, node[1]))
 
-        ways = search_tree((machine.initial, bool(self.starts_open)), moves)  # to states, with the gate open or closed
-        told = {opened for _, opened in ways}
-        for opened, does, events in ((True, "open", self.opens), (False, "close", self.closes)):
-            if opened not in told:
+        tree = search_tree((machine.initial, bool(self.starts_open)), successors)  # nodes: (state, whether it is open)
+        reached = {is_open for _, is_open in tree}
+        for is_open, verb, events in ((True, "open", self.opens), (False, "close", self.closes)):
+            if is_open not in reached:
                 why = f"{events[0]} never happens" if len(events) == 1 else f"none of {', '.join(events)} ever happens"
                 why = why if events else "no event does that"
-                raise TaskError(f"this gate can never {does}: {why} in the agent's machine", key=key)
-        for state, opened in ways:
-            if opened and (state, False) in ways and state not in machine.final:
-                closed, open_ = (", ".join(path_to(ways, (state, seen))) or "nothing" for seen in (False, True))
-                plain = isinstance(self.short, str)
-                what = f"whether {self.short} has happened" if plain else "whether the gate is open"
-                raise TaskError(f"a state must tell {what}, but {closed} and {open_} both lead to {state}", key=key)
-        return np.array([(state, True) in ways and (state, False) not in ways for state in machine.states], np.bool_)
+                raise TaskError(f"this gate can never {verb}: {why} in the agent's machine", key=key)
+        for state, is_open in tree:
+            if is_open and (state, False) in tree and state not in machine.final:
+                closed, opened = (", ".join(path_to(tree, (state, flag))) or "nothing" for flag in (False, True))
+                fact = f"{self.short} has happened" if isinstance(self.short, str) else "the gate is open"
+                both = f"{closed} and {opened} both lead to {state}"
+                raise TaskError(f"a state must tell whether {fact}, but {both}", key=key)
+        return np.array([(state, True) in tree and (state, False) not in tree for state in machine.states], np.bool_)
 
     def __str__(self) -> str:
         opened = f"until {' or '.join(self.opens)}" if self.opens else "for good"
@@ -113,27 +113,24 @@ CLOSED = Gate(starts_open=False)  # for good
 
 
 @dataclass(frozen=True)
-class Agent:
+class Agent(Picklable):
     """Where an agent starts, its local event set, and which regions are closed to it, and when."""
 
-    start: int | tuple[int, ...]  # a cell, or several, of which each is as likely
+    start: int | tuple[int, ...]  # a cell, or several that are equally likely
     knows: Iterable[str]  # its local event set
     gates: Mapping[str, Gate | str] = field(default_factory=dict)  # region -> its gate, or the event that opens it
     memory: tuple[str, ...] = ()  # events that the baselines' agent remembers to have happened
     options: tuple[Option, ...] = ()
-    sync: Mapping[str, float] = field(default_factory=dict)  # event -> chance per step, in place of the setting's
+    sync: Mapping[str, float] = field(default_factory=dict)  # event -> probability per step, instead of the setting's
 
     @property
     def starts(self) -> tuple[int, ...]:
         """The cells in which it may start."""
         return (self.start,) if isinstance(self.start, int) else self.start
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return Agent, parts_of(self)
-
 
 def check_tidy(name: str, key: str) -> None:
-    """Require a name that a sentence can carry: without blanks at its ends."""
+    """Require a name that can stand in a sentence: without blanks at its ends."""
     check_name(name, "an agent or place")
     if len(name) > LONGEST_NAME:
         raise TaskError(f"names of agents and places have at most {LONGEST_NAME} characters", key=key)
@@ -142,7 +139,7 @@ def check_tidy(name: str, key: str) -> None:
 
 
 def checked(name: str, agent: Agent, grid: Grid, numbers: Mapping[str, int]) -> Agent:
-    """Require of an agent that all it names exists, and lay it out in one way; `numbers` are those of events."""
+    """Require that everything that an agent names exists, and normalise its fields; `numbers` are those of events."""
     key = f"agents.{name}"
     check_tidy(name, key)
 
@@ -152,8 +149,8 @@ def checked(name: str, agent: Agent, grid: Grid, numbers: Mapping[str, int]) -> 
     starts = tuple(sorted({*agent.starts}))
     if not starts:
         raise TaskError("an agent needs a cell to start in", key=f"{key}.start")
-    for start in starts:
-        grid.check_cell(start, f"{key}.start")
+    for cell in starts:
+        grid.check_cell(cell, f"{key}.start")
     known = Names((agent.knows,) if isinstance(agent.knows, str) else agent.knows)
     for event in known:
         require_event(event, f"{key}.knows")
@@ -172,18 +169,17 @@ def checked(name: str, agent: Agent, grid: Grid, numbers: Mapping[str, int]) -> 
     for event in agent.memory:
         require_event(event, f"{key}.memory")
     for option in agent.options:
-        grid.place(option.target, f"{key}.options")
+        where = f"{key}.options"
+        grid.place(option.target, where)
         if option.after is not None and option.after not in agent.memory:
-            rule = f"an option waits for an event in memory, got {option.after!r}"
-            raise TaskError(rule, key=f"{key}.options")
+            raise TaskError(f"an option waits for an event in memory, got {option.after!r}", key=where)
         if parse_option(str(option), grid.places, agent.memory) != (option.target, option.after):
-            rule = f"{str(option)!r} is ambiguous: it can be read as another option"
-            raise TaskError(rule, key=f"{key}.options")
-    for event, chance in agent.sync.items():
+            raise TaskError(f"{str(option)!r} is ambiguous: it can be read as another option", key=where)
+    for event, probability in agent.sync.items():
         require_event(event, f"{key}.sync")
-        if event not in known or not 0 < chance <= 1:
+        if event not in known or not 0 < probability <= 1:
             rule = "must give events that the agent knows a chance above 0 and at most 1"
-            raise TaskError(f"{rule}, got {event!r}: {chance!r}", key=f"{key}.sync")
+            raise TaskError(f"{rule}, got {event!r}: {probability!r}", key=f"{key}.sync")
+    start, knows = starts[0] if len(starts) == 1 else starts, Names(sorted(known, key=numbers.__getitem__))
     short = MappingProxyType({region: gate.short for region, gate in gates.items()})
-    anywhere, known = starts[0] if len(starts) == 1 else starts, Names(sorted(known, key=numbers.__getitem__))
-    return Agent(anywhere, known, short, tuple(agent.memory), tuple(agent.options), MappingProxyType(dict(agent.sync)))
+    return Agent(start, knows, short, tuple(agent.memory), tuple(agent.options), MappingProxyType(dict(agent.sync)))

@@ -25,22 +25,20 @@ from hocket.task.files import MOST_AGENTS, WORLD_KEYS, has_world, read_task
 from hocket.task.grid import Grid
 from hocket.task.task import Task
 
-Spot = tuple[int, int]  # row and column
-
 WORLD = re.compile(rf"""^\s*\[?\s*["']?(?:{"|".join(WORLD_KEYS)})\b""", re.MULTILINE)
 
-RENDEZVOUS_ENDS = (  # in the paper: (row, column) of each agent's start and goal
+Position = tuple[int, int]  # row and column
+
+RENDEZVOUS_ENDS = (  # in the paper: the start and goal of each agent
     ((0, 0), (9, 7)), ((0, 3), (7, 9)), ((2, 0), (2, 9)), ((0, 8), (9, 9)), ((9, 0), (0, 9)),
     ((4, 0), (7, 0)), ((7, 0), (4, 0)), ((4, 9), (5, 0)), ((9, 6), (6, 9)), ((6, 9), (8, 0)),
 )  # fmt: skip
 
 
-def load_task(
-    name: str | Path,  # built-in, or the path of a file
-) -> Task:
+def load_task(name: str | Path) -> Task:
     """Load a task by a built-in name (`buttons`; of a family `rendezvous-10`) or by the path of a file.
 
-    A task for a team of like agents may have another number of them: `crew-6`, `crew.toml:6`.
+    A task for a team of identical agents may have another number of them: `crew-6`, `crew.toml:6`.
     """
     if not isinstance(name, str | Path):
         raise FormatError(f"a task, a built-in name or the path of a task file is needed, got {type(name).__name__}")
@@ -51,12 +49,12 @@ def load_task(
 
 
 def as_task(task: Task | str | Path) -> Task:
-    """Take a task as it is, or load it by a built-in name or the path of a file."""
+    """Return a task as it is, or load it by a built-in name or the path of a file."""
     return task if isinstance(task, Task) else load_task(task)
 
 
 def save_task(task: Task | str | Path, path: str | Path) -> None:
-    """Write a task to a .toml or .json file; places without letters stand in it by coordinates."""
+    """Write a task to a .toml or .json file; places without letters are written as coordinates."""
     path = Path(path)
     if path.suffix.lower() not in (".toml", ".json"):
         raise FormatError(f"a task is written as .toml or .json, got {path.suffix!r}", path=path)
@@ -66,7 +64,7 @@ def save_task(task: Task | str | Path, path: str | Path) -> None:
 
 
 def load(name: str | Path) -> Task | Design:
-    """Load a task, or a design where a file has a machine and no world."""
+    """Load a task, or a design from a file that has a machine and no map."""
     text = str(name)
     match = re.fullmatch(r"([a-z-]+)-(\d{1,9})", text)
     if match and match[1] in FAMILIES:
@@ -75,7 +73,7 @@ def load(name: str | Path) -> Task | Design:
     built_in = built_in_tasks()
     if text in built_in:
         return _built_in(text)
-    if match and "team" in toml.parse(source_of(match[1]) or ""):  # of which any number will do
+    if match and "team" in toml.parse(source_of(match[1]) or ""):
         return _built_in(match[1], int(match[2]))
     if sized := re.fullmatch(r"(.+\.(?:toml|json)):(\d{1,9})", text, re.IGNORECASE):
         return read_task(Path(sized[1]), int(sized[2]))
@@ -84,8 +82,8 @@ def load(name: str | Path) -> Task | Design:
         return _read(path)
     files = [f"{text}{suffix}" for suffix in FORMATS if exists(Path(f"{text}{suffix}"))]
     hint = known_names(text, files or [*built_in, *(f"{family}-3" for family in FAMILIES)])
-    what = "this is a folder" if exists(path) else "there is no file"
-    raise FormatError(f"{what} and no built-in task of this name ({hint})", path=text)
+    problem = "this is a folder" if exists(path) else "there is no file"
+    raise FormatError(f"{problem} and no built-in task of this name ({hint})", path=text)
 
 
 def _built_in(name: str, size: int | None = None) -> Task:
@@ -100,24 +98,20 @@ def built_in_tasks() -> list[str]:
 
 
 def source_of(name: str = "") -> str | None:
-    """Read the text of a built-in task as it is written, comments included; without a name, of a first task.
-
-    None for a member of a family, which is computed.
-    """
-    folder, stem = ("hocket.task.builtin", name) if name else ("hocket.task", "first")
+    """Read the text of a built-in task, or of an example for a first task; None for tasks without a file."""
     if name and name not in built_in_tasks():
         return None
+    folder, stem = ("hocket.task.builtin", name) if name else ("hocket.task", "first")
     return (resources.files(folder) / f"{stem}.toml").read_text(encoding="utf-8")
 
 
 def known_tasks() -> dict[str, Task]:
-    """List what comes with hocket: every built-in task, and of each family its smallest team."""
-    names = [*built_in_tasks(), *(f"{family}-2" for family in FAMILIES)]
-    return {name: load_task(name) for name in sorted(names)}
+    """Load all built-in tasks, and of each family the smallest team."""
+    return {name: load_task(name) for name in sorted([*built_in_tasks(), *(f"{family}-2" for family in FAMILIES)])}
 
 
 def _read(path: Path) -> Task | Design:
-    """Read a file, once: as a task if it has a world, and otherwise as a machine."""
+    """Read a file as a task if it has a map, agents or their like, and otherwise as a machine."""
     suffix = path.suffix.lower()
     if suffix not in (".toml", ".json"):
         return load_design(path)
@@ -137,8 +131,8 @@ def rendezvous(agents: int = 2, *, rows: int = 10, columns: int = 10, seed: int 
     """Build the task in which all agents meet at a place before each goes to its own goal.
 
     Agent i arrives at the meeting place (ri), may leave it again (li), and when all are there they meet (r); then it
-    goes to its goal (gi). Up to ten agents on a map of 10 x 10 start and end as in the paper; the ends of others are
-    drawn by `seed`. The team machine is a composition, so any number of agents will do.
+    goes to its goal (gi). Up to ten agents on a map of 10 x 10 have the starts and goals of the paper; those of others
+    are drawn by `seed`. The team machine is a composition, so that teams may be large.
     """
     if not 1 <= agents <= MOST_AGENTS:
         raise FormatError(f"a rendezvous needs 1 to {MOST_AGENTS:,} agents, got {agents}")
@@ -146,14 +140,14 @@ def rendezvous(agents: int = 2, *, rows: int = 10, columns: int = 10, seed: int 
         raise FormatError(f"a rendezvous needs a map of at least 3 cells, got {rows} x {columns}")
     meeting = (rows * 3 // 10, columns * 4 // 10)
     ends = [_ends(index, rows, columns, meeting, seed) for index in range(agents)]
-    places = {"meeting place": {meeting[0] * columns + meeting[1]}}
-    places |= {f"goal {i}": {row * columns + column} for i, (_, (row, column)) in enumerate(ends, start=1)}
-    grid = Grid(rows, columns, frozenset(), {name: frozenset(cells) for name, cells in places.items()})
-    everyone = [f"A{i}" for i in range(1, agents + 1)]
+    targets = {"meeting place": meeting} | {f"goal {i}": goal for i, (_, goal) in enumerate(ends, start=1)}
+    places = {name: frozenset({row * columns + column}) for name, (row, column) in targets.items()}
+    grid = Grid(rows, columns, frozenset(), places)
+    names = [f"A{i}" for i in range(1, agents + 1)]
     there, away = Condition("meeting place"), Condition("meeting place", inside=False)
-    events: dict[str, dict[str, Condition]] = {"r": dict.fromkeys(everyone, there)}
+    events: dict[str, dict[str, Condition]] = {"r": dict.fromkeys(names, there)}
     parts, team = {}, {}
-    for i, (name, (start, _)) in enumerate(zip(everyone, ends, strict=True), start=1):
+    for i, (name, (start, _)) in enumerate(zip(names, ends, strict=True), start=1):
         arrive, leave, home = f"r{i}", f"l{i}", f"g{i}"
         moves = {("0", arrive): "1", ("1", leave): "0", ("1", "r"): "2", ("2", home): "3"}
         parts[name] = RewardMachine(initial="0", transitions=moves, final={"3"})
@@ -164,8 +158,8 @@ def rendezvous(agents: int = 2, *, rows: int = 10, columns: int = 10, seed: int 
     return Task(f"rendezvous-{agents}", grid, team, events, Composition(parts), description=about)
 
 
-def _ends(index: int, rows: int, columns: int, meeting: Spot, seed: int) -> tuple[Spot, Spot]:
-    """Find an agent's start and goal: the paper's, or drawn; neither is the meeting place."""
+def _ends(index: int, rows: int, columns: int, meeting: Position, seed: int) -> tuple[Position, Position]:
+    """Return an agent's start and goal, the paper's or random ones; neither is the meeting place."""
     if (rows, columns) == (10, 10) and index < len(RENDEZVOUS_ENDS):
         return RENDEZVOUS_ENDS[index]
     cells = [divmod(cell, columns) for cell in range(rows * columns) if divmod(cell, columns) != meeting]
@@ -176,14 +170,14 @@ def _ends(index: int, rows: int, columns: int, meeting: Spot, seed: int) -> tupl
 
 def office(number: int) -> Task:
     """Build one of the four tasks of OfficeWorld: coffee to the office, mail, both, or a patrol of A, B, C and D."""
-    task, ways = _built_in("office"), {1: ("coffee", "deliver"), 2: ("mail", "deliver"), 4: ("A", "B", "C", "D")}
-    if number in ways:
-        moves = {(str(step), event): str(step + 1) for step, event in enumerate(ways[number])}
-        moves |= {(str(step), "plant"): "broken" for step in range(len(moves))}
-        machine = RewardMachine(initial="0", transitions=moves, final={str(len(ways[number]))})
+    task, traces = _built_in("office"), {1: ("coffee", "deliver"), 2: ("mail", "deliver"), 4: ("A", "B", "C", "D")}
+    if trace := traces.get(number):
+        moves = {(str(step), event): str(step + 1) for step, event in enumerate(trace)}
+        moves |= {(str(step), "plant"): "broken" for step in range(len(trace))}
+        machine = RewardMachine(initial="0", transitions=moves, final={str(len(trace))})
         agents = {"A1": replace(task.agents["A1"], knows=machine.events)}
         events = {event: task.events.get(event, {"A1": Condition(event)}) for event in machine.events}
-        about = f"OfficeWorld: {', '.join(ways[number])}, and no plant."
+        about = f"OfficeWorld: {', '.join(trace)}, and no plant."
         task = replace(task, agents=agents, events=events, machine=machine, description=about)
     elif number != 3:
         raise FormatError(f"there are four tasks in the office, got {number}")

@@ -1,4 +1,4 @@
-"""Conditions: where agents have to be or to go for an event to happen, and the sentences that say so."""
+"""Conditions of events: where agents have to be or to go, and sentences for them ("A1 and A2 at mat")."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ _ALL = re.compile(r"all\s+")
 _BEFORE_WHERE = re.compile(r"\s+(?:not|at|in|anywhere|enters?|leaves?|stays?)\b")
 _BLANKS = re.compile(r"\s*")
 
-
-Named = Literal["agent", "place"]  # what a sentence has names of
+Named = Literal["agent", "place"]  # what a name in a sentence may stand for
 Mask = tuple[NDArray[np.bool_], NDArray[np.bool_] | None]  # cells after a step, and before it, if that matters
 
-_WORDS: dict[tuple[bool, bool | None], tuple[str, str]] = {  # of one agent, of several
+_WORDS: dict[tuple[bool, bool | None], tuple[str, str]] = {  # (inside, was) -> for one agent, for several
     (True, None): ("at", "at"),
     (False, None): ("not at", "not at"),
     (True, False): ("enters", "enter"),
@@ -50,8 +49,8 @@ _MEANINGS = {word.split()[0]: meaning for meaning, words in _WORDS.items() for w
 class Condition:
     """Where an agent has to be for an event: at a place, not at a place, or anywhere; `|` joins alternatives.
 
-    `was` makes it a condition of a step, an edge: not only where the agent is, but also where it was before. At a
-    place now and not before is `enters`, not now but before `leaves`, both now and before `stays at`.
+    `was` makes it an edge, which also depends on where the agent was before the step: at a place now and not before is
+    `enters`, not now but before is `leaves`, now and before is `stays at`.
 
     >>> print(Condition("red") | Condition("blue", inside=False) | Condition("mat", was=False))
     at red or not at blue or enters mat
@@ -59,8 +58,8 @@ class Condition:
 
     place: str | None = None  # None: anywhere
     inside: bool = True
-    others: tuple[Condition, ...] = ()  # where it may be instead
-    was: bool | None = None  # inside before the step; None: no matter
+    others: tuple[Condition, ...] = ()  # alternatives
+    was: bool | None = None  # whether it was inside before the step; None: either
 
     def __post_init__(self) -> None:
         if (self.inside, self.was) not in _WORDS or (self.place is None and self.was is not None):
@@ -72,12 +71,12 @@ class Condition:
 
     @property
     def ways(self) -> tuple[Condition, ...]:
-        """The alternatives, of which one has to hold."""
+        """All alternatives, of which one has to hold."""
         return (replace(self, others=()), *self.others) if self.others else (self,)
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The places that it is about."""
+        """The places that it names."""
         return tuple(way.place for way in self.ways if way.place is not None)
 
     @property
@@ -91,14 +90,11 @@ class Condition:
         return reduce(or_, ways)
 
     def masks(self, grid: Grid, key: str) -> tuple[Mask, ...]:
-        """Flag for each alternative the cells in which a step has to end and, for an edge, to begin.
-
-        Who enters a place or stays there may have begun anywhere.
-        """
+        """Flag for each alternative the cells in which a step has to end and, for an edge, to begin."""
         masks = {way: way._mask(grid, key) for way in self.ways}
         for way, (now, before) in masks.items():
             if way.inside and before is not None and replace(way, was=not way.was) in masks:
-                masks[way] = now, grid.floor
+                masks[way] = now, grid.floor  # `enters or stays at` may begin anywhere
         return tuple(masks.values())
 
     def _mask(self, grid: Grid, key: str) -> Mask:
@@ -110,11 +106,9 @@ class Condition:
         return now, None if self.was is None else before
 
     def describe(self, agents: int = 1) -> str:
-        """Say it of one agent, or of several."""
-        return " or ".join(
-            "anywhere" if way.place is None else f"{_WORDS[way.inside, way.was][agents > 1]} {way.place}"
-            for way in self.ways
-        )
+        """Write it as the end of a sentence about one agent or several."""
+        words = ((_WORDS[way.inside, way.was][agents > 1], way.place) for way in self.ways)
+        return " or ".join("anywhere" if place is None else f"{word} {place}" for word, place in words)
 
     def __str__(self) -> str:
         return self.describe()
@@ -124,14 +118,14 @@ ANYWHERE = Condition()
 
 
 class Lexicon:
-    """Names, among which the longest one is found that stands at a place in a text."""
+    """Names, of which the longest one at a position of a text can be found."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = dict.fromkeys(names)
         self._lengths = sorted({len(name) for name in self.names}, reverse=True)
 
     def at(self, text: str, begin: int) -> str | None:
-        """Find the longest name at a place that is not part of a longer word."""
+        """Find the longest name that begins at a position and does not end inside of a word."""
         for length in self._lengths:
             end = begin + length
             ends = end == len(text) or (end < len(text) and (text[end].isspace() or text[end] == ","))
@@ -154,7 +148,7 @@ def parse_conditions(
 def rename_in_conditions(
     sentence: str, agents: Sequence[str], places: Sequence[str], what: Named, old: str, new: str
 ) -> str:
-    """Write a sentence with another name for an agent or a place; one that would then be misread is an error.
+    """Rename an agent or a place in a sentence; refuse names with which the sentence would be misread.
 
     >>> rename_in_conditions("A1 and A2 at mat or bell", ["A1", "A2"], ["mat", "bell"], "place", "mat", "red mat")
     'A1 and A2 at red mat or bell'
@@ -168,8 +162,8 @@ def rename_in_conditions(
     text = reader.text
     for kind, name, begin in reversed(reader.names):
         text = f"{text[:begin]}{renamed(kind, name)}{text[begin + len(name) :]}"
-    everyone = Lexicon(renamed("agent", name) for name in agents)
-    again = _Reader(text, everyone, Lexicon(renamed("place", name) for name in places), "events")
+    lexicons = Lexicon(renamed("agent", name) for name in agents), Lexicon(renamed("place", name) for name in places)
+    again = _Reader(text, *lexicons, "events")
     with suppress(TaskError):
         again.sentence()
         if [name for _, name, _ in again.names] == [renamed(kind, name) for kind, name, _ in reader.names]:
@@ -178,29 +172,28 @@ def rename_in_conditions(
 
 
 class _Reader:
-    """Reads a sentence from left to right, and notes where names stand."""
+    """Reads a sentence from left to right, and records the positions of names."""
 
     def __init__(self, text: str, everyone: Lexicon, places: Lexicon, key: str) -> None:
         self.text, self.everyone, self.places, self.key, self.position = text, everyone, places, key, 0
         self.names: list[tuple[Named, str, int]] = []
 
+    @property
+    def rest(self) -> str:
+        return self.text[self.position :]
+
     def sentence(self) -> dict[str, Condition]:
         """Read a whole sentence."""
         conditions: dict[str, Condition] = {}
         while True:
-            named = self.agents()
-            condition = self.condition()
-            for agent in named:
+            agents, condition = self.agents(), self.condition()
+            for agent in agents:
                 if agent in conditions:
                     raise TaskError(f"agent {agent!r} has two conditions in {self.text!r}", key=self.key)
                 conditions[agent] = condition
             if not self.rest:
                 return conditions
             self.match(_AND, "'and'")
-
-    @property
-    def rest(self) -> str:
-        return self.text[self.position :]
 
     def match(self, pattern: re.Pattern[str], expected: str) -> str:
         match = pattern.match(self.text, self.position)
@@ -214,21 +207,21 @@ class _Reader:
         if _ALL.match(self.text, self.position) and self.everyone.at(self.text, self.position) is None:
             self.match(_ALL, "'all'")
             return list(self.everyone.names)
-        named = [self.name(self.everyone, "agent")]
+        agents = [self.name(self.everyone, "agent")]
         while not _BEFORE_WHERE.match(self.text, self.position):
             if _OR.match(self.text, self.position):
                 raise TaskError(f"{self.text!r} joins agents by 'or': {_HINT_FOR_ANY}", key=self.key)
             self.match(_AND, "'and', or where the agent has to be,")
-            named.append(self.name(self.everyone, "agent"))
+            agents.append(self.name(self.everyone, "agent"))
         self.match(_BLANKS, "a blank")
-        return named
+        return agents
 
     def condition(self) -> Condition:
         """Read where agents have to be: "at red", "enters red or blue", "at red or not at green", "anywhere"."""
         word = self.match(_CONDITION, "at, in, not at, not in, enters, leaves, stays at or anywhere")
         if word == "anywhere":
             return ANYWHERE
-        condition = self.way(word)
+        condition = self.alternative(word)
         while _OR.match(self.text, self.position):
             self.match(_OR, "'or'")
             if _WHERE.match(self.text, self.position):
@@ -242,29 +235,29 @@ class _Reader:
             elif word.startswith("not"):
                 rest = f"'or at {self.rest}' or 'or not at {self.rest}'"
                 raise TaskError(f"after 'not at' say {rest}, got 'or {self.rest}' in {self.text!r}", key=self.key)
-            condition |= self.way(word)
+            condition |= self.alternative(word)
         return condition
 
-    def way(self, word: str) -> Condition:
-        """Read the place after a word."""
+    def alternative(self, word: str) -> Condition:
+        """Read the place after "at" or another word for the relation to it."""
         inside, was = _MEANINGS[word.split()[0]]
         return Condition(self.name(self.places, "place"), inside, was=was)
 
-    def name(self, known: Lexicon, what: Named) -> str:
-        """Read the longest known name that is not part of a longer word."""
+    def name(self, known: Lexicon, kind: Named) -> str:
+        """Read the longest known name that does not end inside of a word."""
         name = known.at(self.text, self.position)
         if name is not None:
-            self.names.append((what, name, self.position))
+            self.names.append((kind, name, self.position))
             self.position += len(name)
             return name
         unknown = re.split(rf"\s+(?:and|or)\b|{_BEFORE_WHERE.pattern}|,", self.rest)[0]
-        hint = _QUANTIFIERS.get(unknown.split(" ")[0].lower()) if what == "agent" else None
+        hint = _QUANTIFIERS.get(unknown.split(" ")[0].lower()) if kind == "agent" else None
         hint = hint or known_names(unknown, known.names)
-        raise TaskError(f"{what} {unknown!r} does not exist ({hint})", key=self.key)
+        raise TaskError(f"{kind} {unknown!r} does not exist ({hint})", key=self.key)
 
 
 def parse_option(text: str, places: Container[str], memory: Container[str]) -> tuple[str, str | None]:
-    """Read "red button" or "red button after Y": the place, and the event in memory that it waits for, if any.
+    """Read an option, "red button" or "red button after Y": the place, and the event in memory that it waits for.
 
     >>> parse_option("hour after dawn after bell", {"hour", "hour after dawn"}, {"bell"})
     ('hour after dawn', 'bell')
@@ -280,9 +273,9 @@ def parse_option(text: str, places: Container[str], memory: Container[str]) -> t
 
 
 def write_conditions(conditions: Mapping[str, Condition]) -> str:
-    """Say when an event happens, agents with the same condition together."""
-    together: dict[Condition, list[str]] = {}
+    """Write conditions of agents as a sentence, with agents that have the same condition joined."""
+    agents_of: dict[Condition, list[str]] = {}
     for agent, condition in conditions.items():
-        together.setdefault(condition, []).append(agent)
-    parts = (f"{' and '.join(agents)} {condition.describe(len(agents))}" for condition, agents in together.items())
-    return " and ".join(parts)
+        agents_of.setdefault(condition, []).append(agent)
+    clauses = (f"{' and '.join(agents)} {condition.describe(len(agents))}" for condition, agents in agents_of.items())
+    return " and ".join(clauses)

@@ -1,4 +1,4 @@
-"""Changing local event sets in a user's file, and nothing else: comments, order, map and line ends stay as they are."""
+"""Changing local event sets in a user's file without changing comments, order, map or line ends."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tomlkit.exceptions import TOMLKitError
 from hocket.files import MEGABYTE, in_form_of, plain, read_exactly, write_whole
 from hocket.machine.formats import json as json_notation
 
-LIMIT = MEGABYTE  # of a file that is edited; larger ones are written anew
+LIMIT = MEGABYTE  # of a file that is edited; larger ones are written as new files
 Knows = Mapping[str, Iterable[str]]
 
 
 def set_events(row: MutableMapping[str, Any], key: str, events: Iterable[str]) -> None:
-    """Write a local event set; a list that is there is changed in place, so that its layout and comments stay."""
+    """Write a local event set; an existing list is changed in place, so that its layout and comments stay."""
     wanted, present = [*events], row.get(key)
     if not isinstance(present, list):
         row[key] = wanted
@@ -28,27 +28,26 @@ def set_events(row: MutableMapping[str, Any], key: str, events: Iterable[str]) -
     for event in [event for event in wanted if event not in present]:
         present.append(event)
     if len(present) == len(wanted) and "#" not in tomlkit.item(present).as_string():  # comments stay by their event
-        for place, event in enumerate(wanted):
-            if present[place] != event:
-                present[place] = event
+        for index, event in enumerate(wanted):
+            if present[index] != event:
+                present[index] = event
 
 
 def edit_knows(source: Path, target: Path, knows: Knows, *, in_agents: bool) -> bool:
-    """Write a file with other local event sets, in the table of agents of a task or in that of a machine.
+    """Write a file with other local event sets, of the agents of a task or in the table `knows` of a machine.
 
-    False where the file cannot be kept as it is but for these: in another format, too large, or with agents that are
-    not listed one by one.
+    Returns False if the rest of the file cannot be kept: in another format, too large, or with agents that are not
+    listed one by one.
     """
     suffix = source.suffix.lower()
     if suffix not in (".toml", ".json") or target.suffix.lower() != suffix or not source.is_file():
         return False
     if source.stat().st_size > LIMIT:
         return False
-    before = read_exactly(source, LIMIT)
-    is_toml = suffix == ".toml"
+    before, is_toml = read_exactly(source, LIMIT), suffix == ".toml"
     try:
         document = tomlkit.parse(plain(before)) if is_toml else json_notation.parse(plain(before))
-    except (TOMLKitError, RecursionError):  # what the standard library's parser reads, this one may not
+    except (TOMLKitError, RecursionError):  # tomlkit may refuse what the standard library reads
         return False
     if not isinstance(document, MutableMapping):
         return False
@@ -56,8 +55,8 @@ def edit_knows(source: Path, target: Path, knows: Knows, *, in_agents: bool) -> 
         rows, machine = document.get("agents"), document.get("machine")
         if not isinstance(rows, MutableMapping) or not knows.keys() <= rows.keys():
             return False
-        is_elsewhere = source.resolve().parent != target.resolve().parent
-        if is_elsewhere and isinstance(machine, Mapping) and "file" in machine:  # which is not beside the new one
+        is_moved = source.resolve().parent != target.resolve().parent
+        if is_moved and isinstance(machine, Mapping) and "file" in machine:  # which must be in the folder of the task
             return False
         for agent, events in knows.items():
             set_events(rows[agent], "knows", events)

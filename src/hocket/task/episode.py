@@ -1,4 +1,4 @@
-"""Episodes step by step in plain Python: slow, plain to read, and what compiled kernels are held against.
+"""Episodes step by step in plain Python: slow, easy to read, and the reference for compiled kernels.
 
 Also trajectories as the paper labels them: joint states, machine states and events, of the team and its agents.
 """
@@ -32,7 +32,7 @@ class InvariantError(RuntimeError):
 
 
 class TeamStep(NamedTuple):
-    """What happened in a step of the team."""
+    """The result of a step of the team."""
 
     cells: Mapping[str, int]
     proposed: Mapping[str, tuple[str, ...]]  # by each agent, in the first round
@@ -43,18 +43,17 @@ class TeamStep(NamedTuple):
 
     @property
     def events(self) -> tuple[str, ...]:
-        """What happened, in its order."""
+        """All events, in the order in which they happened."""
         return tuple(event for events in self.rounds for event in events)
 
 
 @explain_kinds
 @dataclass
 class TeamEpisode:
-    """A team at work: every agent with its own machine, synchronising on shared events, beside the team machine.
+    """An episode of a team: every agent follows its own machine, and all synchronise on shared events.
 
-    The same task, seed and actions give the same episode. `strict` checks in every round of every step that what can
-    happen is what the team's labelling function says, and that each agent's state stands for the team machine's, among
-    others.
+    The same task, seed and actions give the same episode. `strict` checks in every round of every step that the
+    possible events are those of the team's labelling function, and that machine states of agents contain the team's.
     """
 
     task: Task  # or its name or path
@@ -71,20 +70,18 @@ class TeamEpisode:
         self.team_state: object = self.task.machine.initial
         self._remembered = memory_of(self.task)
         self.memory: dict[str, frozenset[str]] = {name: frozenset() for name in self.task.agents}
-        self.earned = dict.fromkeys(self.task.agents, 0.0)  # what each agent's machine has paid
+        self.earned = dict.fromkeys(self.task.agents, 0.0)  # the return of each agent's machine
         self.keys = [stream_key(TEAM, self.seed, index, self.number) for index in range(len(self.task.agents))]
         self.put_at_starts()
         self._closed = {name: self.task.closed_cells(name) for name in self.task.agents}
 
     def put_at_starts(self) -> None:
-        """Put everyone where the numbers drawn for the next step say."""
-        agents = zip(self.task.agents.items(), self.keys, strict=True)
-        self.cells = {
-            name: agent.starts[start_draw(key, self.time, len(agent.starts))] for (name, agent), key in agents
-        }
+        """Put all agents into start cells, by the random numbers of the next step."""
+        starts = zip(self.task.agents, (agent.starts for agent in self.task.agents.values()), self.keys, strict=True)
+        self.cells = {name: cells[start_draw(key, self.time, len(cells))] for name, cells, key in starts}
 
     def closed(self, agent: str) -> frozenset[int]:
-        """The cells that gates close to an agent in the state of its machine."""
+        """Return the cells that gates close to an agent in the state of its machine."""
         return self._closed[agent][self.task.machines[agent].states.index(self.states[agent])]
 
     @property
@@ -99,7 +96,7 @@ class TeamEpisode:
 
     @property
     def completed(self) -> bool:
-        """Whether the team machine is in a final state; of a decomposable task it is just when all agents are done."""
+        """Whether the team machine is in a final state; if the task is decomposable, this is the same as `done`."""
         team, state = self.task.machine, self.team_state
         if isinstance(team, Composition):
             return isinstance(state, tuple) and team.is_final(state)
@@ -112,7 +109,7 @@ class TeamEpisode:
 
     @property
     def waiting(self) -> dict[str, tuple[str, list[str]]]:
-        """Who waits after a step: agent -> the first event that it proposes, and whoever knows it and does not."""
+        """Which agents wait after a step: agent -> the first event that it proposes, and agents that do not."""
         proposals, finished = self.proposals if self.time else {}, self.finished
         first = {name: events[0] for name, events in proposals.items() if events and not finished[name]}
         return {
@@ -122,16 +119,15 @@ class TeamEpisode:
 
     @property
     def proposals(self) -> dict[str, tuple[str, ...]]:
-        """What each agent proposes as things stand; after a step that is what waits for others."""
+        """The events that each agent proposes now; after a step, these wait for other agents."""
         return {
             name: propose(self.task, name, cell, self.states[name], self.before.get(name), self.spent)
             for name, cell in self.cells.items()
         }
 
     def random_actions(self) -> dict[str, str]:
-        """Choose evenly among all actions."""
-        draws = zip(self.cells, self.keys, strict=True)
-        return {name: ACTIONS[int(action_draw(key, self.time) * len(ACTIONS))] for name, key in draws}
+        """Choose actions uniformly at random."""
+        return {name: random_action(key, self.time) for name, key in zip(self.cells, self.keys, strict=True)}
 
     def step(self, actions: Mapping[str, str]) -> TeamStep:
         """Let all agents act at once."""
@@ -147,7 +143,7 @@ class TeamEpisode:
         return self.arrive(cells)
 
     def arrive(self, cells: Mapping[str, int]) -> TeamStep:
-        """Let events happen with the agents in these cells, however they got there."""
+        """Let events happen after a step to these cells, however the agents got there."""
         self.before, self.spent, self.cells = dict(self.cells), set(), dict(cells)
         proposed = self.proposals
         settled = settle(self.task, self.cells, self.states, self.before)
@@ -162,7 +158,7 @@ class TeamEpisode:
         return TeamStep(dict(self.cells), proposed, settled.rounds, dict(self.states), self.team_state, self.done)
 
     def _check_label(self, chosen: tuple[str, ...]) -> None:
-        """Require that the agents, by their own states, find possible what the team's labelling function says."""
+        """Require that the events that all their knowers propose are those of the team's labelling function."""
         if not self.strict:
             return
         agreed = synchronize(self.task.knowers, self.proposals)
@@ -187,30 +183,31 @@ class TeamEpisode:
             return
         if self.done != self.completed:
             raise InvariantError(f"step {self.time}: the agents and the team disagree on whether the task is done")
+        team, team_state = self.task.machine, self.team_state
         for index, (name, state) in enumerate(self.states.items()):
-            machine, team, team_state = self.task.machines[name], self.task.machine, self.team_state
+            machine = self.task.machines[name]
             if machine is team:
                 agrees = team_state == state
             elif isinstance(team, Composition) and team.is_split_by(self.task.knows):
                 agrees = isinstance(team_state, tuple) and team_state[index] == state
             elif isinstance(team, Composition) and team.is_independent:
-                continue  # its machine is made of shares in several parts, whose states no projection has merged
+                continue  # its machine is composed of projections of several parts, so that it has no members
             else:
-                known_as = team.names[team_state] if isinstance(team, Composition) else team_state  # type: ignore[index]
-                agrees = known_as in machine.members[state]
+                state_name = team.names[team_state] if isinstance(team, Composition) else team_state  # type: ignore[index]
+                agrees = state_name in machine.members[state]
             if not agrees:
-                raise InvariantError(f"step {self.time}: the team is in {self.team_state}, which {name} rules out")
+                raise InvariantError(f"step {self.time}: the team is in {team_state}, which {name} rules out")
 
 
 Teammates = Callable[[TeamEpisode], dict[str, str]]  # from an episode to an action for every agent
 
 
 class IndividualEpisodeStep(NamedTuple):
-    """What happened in a step of an individual agent."""
+    """The result of a step of an agent with simulated teammates."""
 
     cell: int
     proposed: tuple[str, ...]  # in the first round
-    events: tuple[str, ...]  # what took effect, in its order
+    events: tuple[str, ...]  # in the order in which they happened
     state: str
     reward: float
     done: bool
@@ -219,7 +216,7 @@ class IndividualEpisodeStep(NamedTuple):
 @explain_kinds
 @dataclass
 class IndividualEpisode:
-    """An individual agent, with simulated teammates: a shared event that needs them takes effect by chance."""
+    """An episode of one agent with simulated teammates, which synchronise on shared events with some probability."""
 
     task: Task  # or its name or path
     agent: str
@@ -237,16 +234,15 @@ class IndividualEpisode:
         self.machine: RewardMachine = self.task.machines[self.agent]
         self.before: int | None = None  # the cell before the last step, if there was one
         self.state = self.machine.initial
-        place = list(self.task.agents).index(self.agent)
-        self._key = stream_key(INDIVIDUAL, self.seed, place, self.number)
+        self._key = stream_key(INDIVIDUAL, self.seed, list(self.task.agents).index(self.agent), self.number)
         starts = self.task.agents[self.agent].starts
         self.cell = starts[start_draw(self._key, 0, len(starts))]
         self._closed = self.task.closed_cells(self.agent)
         self._final = frozenset(compress(self.machine.states, self.task.end_states(self.agent)))
 
     def random_action(self) -> str:
-        """Choose evenly among all actions."""
-        return ACTIONS[int(action_draw(self._key, self.time) * len(ACTIONS))]
+        """Choose an action uniformly at random."""
+        return random_action(self._key, self.time)
 
     def step(self, action: str) -> IndividualEpisodeStep:
         """Let the agent act."""
@@ -255,17 +251,17 @@ class IndividualEpisode:
         self.before, self.cell = self.cell, move(self.task, self.cell, action, closed, slip_draw(self._key, self.time))
         proposed = propose(self.task, self.agent, self.cell, self.state, self.before)
         drawn = sync_draw(self._key, self.time)
-        is_over = self.state in self._final  # then nothing more happens to the agent alone
-        ready = [] if is_over else [event for event in proposed if drawn < threshold(self._chance(event) or 1.0)]
+        is_over = self.state in self._final  # in which an agent alone takes part in no events
+        ready = [] if is_over else [event for event in proposed if drawn < threshold(self._probability(event) or 1.0)]
         events, reward = self._settle(ready[0]) if ready else ((), 0.0)
         self.time += 1
         return IndividualEpisodeStep(self.cell, proposed, events, self.state, reward, self.state in self._final)
 
     def _settle(self, event: str) -> tuple[tuple[str, ...], float]:
-        """Let an event happen, and then in rounds what the agent does by itself, until a machine state comes again.
+        """Let an event happen, and then in rounds those that do not wait for teammates, until a machine state recurs.
 
-        An edge event happens once; so, after it, states that were seen before may lead elsewhere.
-        What waits for teammates has to wait for the next step: they need one to notice that the agent is ready.
+        An edge event happens once, so that states that were seen before it may now lead elsewhere. Events that wait for
+        teammates wait for the next step, since they need one to notice that the agent is ready.
         """
         events, reward, seen = list[str](), 0.0, set[str]()
         while True:
@@ -277,49 +273,53 @@ class IndividualEpisode:
             self.state = self.machine.transitions[self.state, event]
             spent = self.task.edges.intersection(events)
             proposed = propose(self.task, self.agent, self.cell, self.state, self.before, spent)
-            by_itself = [other for other in proposed if self._chance(other) is None]
-            if not by_itself or self.state in seen or self.state in self._final:
+            alone = [other for other in proposed if self._probability(other) is None]
+            if not alone or self.state in seen or self.state in self._final:
                 return tuple(events), reward
-            event = by_itself[0]
+            event = alone[0]
 
-    def _chance(self, event: str) -> float | None:
-        """The chance per step that teammates are ready for an event; None if it does not wait for them."""
+    def _probability(self, event: str) -> float | None:
+        """Return the probability per step that teammates are ready for an event; None if it does not wait for them."""
         agent = self.task.agents[self.agent]
         if event in agent.sync:
             return agent.sync[event]
-        has_partner = any(other != self.agent for other in self.task.controllers[event])
-        return self.sync_probability if len(self.task.knowers[event]) > 1 and has_partner else None
+        is_shared = len(self.task.knowers[event]) > 1 and any(name != self.agent for name in self.task.events[event])
+        return self.sync_probability if is_shared else None
 
 
 def check_action(action: str) -> None:
-    """Require an action that exists; checked before anybody moves, so that a step is taken whole or not at all."""
+    """Require an action that exists; checked before any agent moves, so that a step is taken as a whole or not."""
     if action not in ACTIONS:
         raise TaskError(f"action {action!r:.60} does not exist ({known_names(str(action), ACTIONS)})", key="action")
 
 
+def random_action(key: int, step: int) -> str:
+    """Choose an action uniformly at random."""
+    return ACTIONS[int(action_draw(key, step) * len(ACTIONS))]
+
+
 def move(task: Task, cell: int, action: str, closed: frozenset[int], slip: int) -> int:
-    """Find where an action leads, given the number drawn for slipping."""
+    """Find where an action leads, given the random number for slipping."""
     taken = slipped_actions(slip_outcome(slip, threshold(task.slip)))[ACTIONS.index(action)]
     return task.grid.neighbor(cell, taken, closed)
 
 
 class Triplet(NamedTuple):
-    """A joint state of a trajectory, the machines' states in which it is reached, and what happens then."""
+    """A joint state of a trajectory, the machines' states in which it is reached, and the events that then happen."""
 
     cells: Mapping[str, int]  # s_t: the cell of each agent
     team_state: object  # u_t: of the team machine, before the events
     states: Mapping[str, str]  # u_t^i: of each agent's machine, before the events
-    events: tuple[str, ...]  # l_t: what happens, in its order
-    local_events: Mapping[str, tuple[str, ...]]  # what of it each agent knows
+    events: tuple[str, ...]  # l_t, in the order in which they happen
+    local_events: Mapping[str, tuple[str, ...]]  # those that each agent knows
 
 
 def label_trajectory(task: Task | str | Path, trajectory: Iterable[Mapping[str, int]]) -> list[Triplet]:
     """Turn a trajectory of joint cells into the triplets of the paper's Algorithms 2 and 3.
 
-    The first joint state is where an episode begins, and nothing happens in it. In every other one the events happen
-    that all agents who know them propose, in the states that their machines are in; and `TeamEpisode` requires that
-    these are the events that the team's own labelling function gives (Theorem 2). Whether agents could have moved like
-    this is not asked.
+    No event happens in the first joint state. In every other one those events happen that all agents that know them
+    propose, in their machine states; and `TeamEpisode` requires that these are the events of the team's labelling
+    function (Theorem 2). Whether such moves are possible is not checked.
 
     >>> start, met, done = {"A1": 0, "A2": 3}, {"A1": 34, "A2": 34}, {"A1": 97, "A2": 79}
     >>> [(step.team_state, step.events) for step in label_trajectory("rendezvous-2", [start, met, done])]
@@ -333,7 +333,7 @@ def label_trajectory(task: Task | str | Path, trajectory: Iterable[Mapping[str, 
         where = f"trajectory[{number}]"
         if {*cells} != {*task.agents}:
             raise TaskError(f"must have a cell for each agent, got {', '.join(map(str, cells)) or 'none'}", key=where)
-        if outside := [cell for cell in cells.values() if not 0 <= cell < task.grid.rows * task.grid.columns]:
+        if outside := [cell for cell in cells.values() if not 0 <= cell < task.grid.cells]:
             raise TaskError(f"must have cells of the map, got {outside[0]}", key=where)
         team_state, states = episode.team_state, dict(episode.states)
         ordered = {name: cells[name] for name in task.agents}

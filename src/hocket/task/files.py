@@ -34,18 +34,18 @@ WORLD_KEYS = ("map", "agents", "legend", "places", "machine")  # a task has some
 NUMBER, SIZE = "{i}", "{n}"
 MOST_AGENTS = 100_000  # in a family
 MOST_GROUPS = 100
-MOST_TEXT = 8 * MEGABYTE  # characters that a template may grow to, as little text may stand for much work
+MOST_TEXT = 8 * MEGABYTE  # characters that a template may expand to
 
 
 def has_world(document: object) -> bool:
-    """Say whether a document is a task, and not a machine alone."""
+    """Return whether a document is a task, and not a machine alone."""
     return isinstance(document, Mapping) and any(key in document for key in WORLD_KEYS)
 
 
 def read_task(path: Path, size: int | None = None, document: object = None, source: str | None = None) -> Task:
-    """Read a task from a .toml or .json file; of a team of like agents, with another number of them.
+    """Read a task from a .toml or .json file, or from the `document` in it; `size` is the number of identical agents.
 
-    Whoever has parsed the file already gives its `document`. `source` is what commands call it, by default its path.
+    `source` is its name for commands, by default its path.
     """
     if source is None:
         source = f"{path}" if size is None else f"{path}:{size}"
@@ -79,27 +79,27 @@ def task_from(
     grid, letters = _grid_from(table)
     files = files_in(folder)
     machine = _machine_from(plan, folder, files)
-    is_edgy = False
-    if not isinstance(machine, RewardMachine | Composition):  # a sentence
-        # For events of one agent `at` means `enters`: what a sentence counts is coming, not standing there.
-        is_edgy = as_flag(plan.get("edges", True), "machine.edges")
+    as_edges = False
+    if not isinstance(machine, RewardMachine | Composition):  # a formula
+        # For events of one agent `at` means `enters`: a formula counts arrivals, not the steps of a stay.
+        as_edges = as_flag(plan.get("edges", True), "machine.edges")
         check_conditions(machine.events, conditions)
-        machine = _shared_out(machine, {agent: row["knows"] for agent, row in rows.items()}, files.limits)
+        machine = _make_machine(machine, {agent: row["knows"] for agent, row in rows.items()}, files.limits)
     agents = _agents_from(table, grid, letters, machine)
-    read_event = partial(_conditions_from, agents=Lexicon(rows), places=Lexicon(grid.places), is_edgy=is_edgy)
-    about = {key: table[key] for key in ("slip", "description", "bodies") if key in table}
+    read_event = partial(_conditions_from, agents=Lexicon(rows), places=Lexicon(grid.places), as_edges=as_edges)
+    optional = {key: table[key] for key in ("slip", "description", "bodies") if key in table}
     name = table.get("name", name) + ("" if size is None else f"-{size}")
-    return Task(name, grid, agents, table_of(read_event)(conditions, "events"), machine, source=source, **about)
+    return Task(name, grid, agents, table_of(read_event)(conditions, "events"), machine, source=source, **optional)
 
 
 def _grid_from(table: Mapping[str, Any]) -> tuple[Grid, dict[str, list[int]]]:
     starts = [row["start"] if isinstance(row["start"], list) else [row["start"]] for row in table["agents"].values()]
     letters = [start for listed in starts for start in listed if isinstance(start, str)]
-    grid, where = read_map(table["map"], table.get("legend", {}), letters, torus=table.get("torus", False))
+    grid, cells_of = read_map(table["map"], table.get("legend", {}), letters, torus=table.get("torus", False))
     places = dict(grid.places)
     for name, value in table.get("places", {}).items():
         places[name] = places.get(name, frozenset()) | {*_cells_from(value, grid, f"places.{name}")}
-    return replace(grid, places=places), where
+    return replace(grid, places=places), cells_of
 
 
 def _names_from(value: object, key: str) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def _cells_from(value: object, grid: Grid, key: str) -> tuple[int, ...]:
     return tuple(cells)
 
 
-def _machine_from(table: Document, folder: Path | None, files: Files) -> RewardMachine | Composition | Reading:
+def _machine_from(table: Document, folder: Path | None, files: Files) -> Machine | Reading:
     if "file" in table:
         path = beside(folder, entries(table, {"file": as_text}, "machine.")["file"], "machine.file")
         with located("machine.file"):
@@ -136,10 +136,10 @@ def _machine_from(table: Document, folder: Path | None, files: Files) -> RewardM
     return machine_from(table, "machine", files)
 
 
-def _shared_out(reading: Reading, knows: Mapping[str, tuple[str, ...]], limits: Limits) -> RewardMachine | Composition:
-    """Make the team machine of a sentence: a part for each agent, where its independent parts are decomposable.
+def _make_machine(reading: Reading, knows: Mapping[str, tuple[str, ...]], limits: Limits) -> Machine:
+    """Make the team machine of a formula: a part for each agent if its independent parts are decomposable.
 
-    Where they are not, one machine, so that a check of the task can say how the team goes wrong and how to repair it.
+    Otherwise it is one machine, so that a check of the task gives a counterexample and a repair.
     """
     with located("machine"):
         if len(reading.groups) > 1:
@@ -155,15 +155,14 @@ def _agents_from(
     memory, gates, agents = table.get("memory", ()), table.get("gates", {}), dict[str, Agent]()
     for event in memory:
         require_known(event, machine.events, "event", partial(FormatError, where="memory"), " in the machine")
-    for region, barred in gates.items():
-        for name in barred:
-            where = f"gates.{region}.{name}"
-            require_known(name, table["agents"], "agent", partial(FormatError, where=where))
+    for region, row in gates.items():
+        for name in row:
+            require_known(name, table["agents"], "agent", partial(FormatError, where=f"gates.{region}.{name}"))
     parts = machine.parts if isinstance(machine, Composition) else {}
     for name, row in table["agents"].items():
         start = _start_from(row["start"], grid, letters, f"agents.{name}.start")
         known = row["knows"] if "knows" in row else parts[name].events if name in parts else ()
-        closed = {region: barred[name] for region, barred in gates.items() if name in barred}
+        closed = {region: gate[name] for region, gate in gates.items() if name in gate}
         remembered = row.get("memory", memory)
         options = tuple(Option(*parse_option(text, grid.places, remembered)) for text in row.get("options", ()))
         agents[name] = Agent(start, known, closed, remembered, options, row.get("sync", {}))
@@ -171,7 +170,7 @@ def _agents_from(
 
 
 def _gate_from(value: object, where: str) -> Gate:
-    """Read what opens a region to an agent, or also what closes it and how it starts."""
+    """Read a gate: the event that opens it, or a table of what opens and closes it and whether it starts open."""
     table = value if isinstance(value, dict) else {"open": as_text(value, where)}
     row = entries(table, {"open": _names_from, "close": _names_from, "starts_open": as_flag}, f"{where}.")
     return Gate(row.get("open", ()), row.get("close", ()), row.get("starts_open"))
@@ -184,7 +183,7 @@ def _bodies_from(value: object, where: str) -> object:
 
 
 def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key: str) -> tuple[int, ...]:
-    """Read where an agent starts: one cell or several, by a letter, a place or coordinates."""
+    """Read the cells in which an agent may start, given by letters, places or coordinates."""
     if isinstance(value, str):
         return tuple(letters[value] if value in letters else grid.place(value, key))
     if isinstance(value, list) and any(isinstance(start, str) for start in value):
@@ -192,24 +191,24 @@ def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key
     return _cells_from(value, grid, key)
 
 
-def _conditions_from(value: object, key: str, agents: Lexicon, places: Lexicon, is_edgy: bool) -> dict[str, Condition]:
-    """Read a sentence, or for each agent half of one, "at mat", or a list of these, of which one has to hold."""
-    conditions = {}
+def _conditions_from(value: object, key: str, agents: Lexicon, places: Lexicon, as_edges: bool) -> dict[str, Condition]:
+    """Read a sentence, or for each agent the end of one, "at mat", or a list of these, of which one has to hold."""
     if isinstance(value, dict):
-        for agent, said in value.items():
+        conditions = {}
+        for agent, end in value.items():
             where = f"{key}.{agent}"
-            halves = as_texts(said, where) if isinstance(said, list) else (as_text(said, where),)
-            if not halves:
+            ends = as_texts(end, where) if isinstance(end, list) else (as_text(end, where),)
+            if not ends:
                 raise FormatError("must say where the agent has to be, got an empty list", where=where)
-            ways = (parse_conditions(f"{agent} {half}", [agent], places, where)[agent] for half in halves)
-            conditions[agent] = reduce(or_, ways)
+            alternatives = (parse_conditions(f"{agent} {end}", [agent], places, where)[agent] for end in ends)
+            conditions[agent] = reduce(or_, alternatives)
     elif not isinstance(value, str):
         raise FormatError(f"must be a sentence such as 'A1 at door', got {value!r:.60}", where=key)
     elif not value.strip():
         raise FormatError("must say when the event happens, such as 'A1 at door'", where=key)
     else:
         conditions = parse_conditions(value, agents, places, key)
-    if is_edgy and len(conditions) == 1:
+    if as_edges and len(conditions) == 1:
         return {agent: condition.as_edge() for agent, condition in conditions.items()}
     return conditions
 
@@ -225,11 +224,11 @@ TASK_KEYS: Mapping[str, Read] = {
 }  # fmt: skip
 
 
-# Teams of like agents: what is said once of agent `{i}` holds for each of 1, 2, ... up to `team`.
+# Teams of identical agents: what a file says of agent `{i}` holds for each of 1, 2, ... up to `team`.
 
 
 def expand_team(table: Document, size: int | None = None) -> Document:
-    """Write a task out for its number of like agents, or for another `size`; a task without `team` is as it is.
+    """Expand the templates of a task for its number of identical agents, or another `size`, if it has `team`.
 
     >>> expand_team({"team": {"miner": 2}, "agents": {"{miner}": {"knows": ["dig by {miner}", "all {n}"]}}})["agents"]
     {'miner1': {'knows': ['dig by miner1', 'all 2']}, 'miner2': {'knows': ['dig by miner2', 'all 2']}}
@@ -242,15 +241,15 @@ def expand_team(table: Document, size: int | None = None) -> Document:
     if isinstance(team, dict):
         if size is not None:
             raise FormatError("a team size can be chosen only for a task whose `team` is a number")
-        writer = _groups_of(team)
+        template = _groups_of(team)
     else:
         count = _count(team if size is None else size, "team")
-        writer = _Writer({NUMBER: [str(number) for number in range(1, count + 1)]}, {SIZE: str(count)})
-    whole = {key: value for key, value in table.items() if key not in ("team", "map")}  # a map has letters, not words
-    return {**({"map": table["map"]} if "map" in table else {}), **writer.table(whole, "", {})}
+        template = _Template({NUMBER: [str(number) for number in range(1, count + 1)]}, {SIZE: str(count)})
+    rest = {key: value for key, value in table.items() if key not in ("team", "map")}  # a map has no placeholders
+    return {**({"map": table["map"]} if "map" in table else {}), **template.table(rest, "", {})}
 
 
-def _groups_of(team: Mapping[str, object]) -> _Writer:
+def _groups_of(team: Mapping[str, object]) -> _Template:
     """Name the members of groups after them: {miner} stands for miner1, miner2, ..., {n.miner} for their number."""
     if not 1 <= len(team) <= MOST_GROUPS:
         raise FormatError(f"must have from 1 to {MOST_GROUPS} groups of like agents, got {len(team):,}", where="team")
@@ -259,10 +258,8 @@ def _groups_of(team: Mapping[str, object]) -> _Writer:
         if not group.isidentifier() or f"{{{group}}}" in (NUMBER, SIZE):
             raise FormatError(f"a group's name is a word other than i and n, got {shown(group)}", where="team")
     total = _count(sum(counts.values()), "team")
-    return _Writer(
-        {f"{{{group}}}": [f"{group}{number}" for number in range(1, counts[group] + 1)] for group in counts},
-        {SIZE: str(total)} | {f"{{n.{group}}}": str(count) for group, count in counts.items()},
-    )
+    members = {f"{{{group}}}": [f"{group}{i}" for i in range(1, count + 1)] for group, count in counts.items()}
+    return _Template(members, {SIZE: str(total)} | {f"{{n.{group}}}": str(count) for group, count in counts.items()})
 
 
 def _count(count: object, where: str) -> int:
@@ -271,35 +268,35 @@ def _count(count: object, where: str) -> int:
     return count
 
 
-class _Writer:
-    """Writes a template out, up to a length."""
+class _Template:
+    """Expands the placeholders in a document, up to a number of characters."""
 
     def __init__(self, members: Mapping[str, Sequence[str]], sizes: Mapping[str, str]) -> None:
-        self.members = members  # placeholder -> what it stands for, one after the other
+        self.members = members  # placeholder -> its values, one for each agent
         self.sizes = sizes  # placeholder -> a number of agents
-        self.left = MOST_TEXT
+        self.remaining = MOST_TEXT
 
     def table(self, table: Mapping[str, object], at: str, chosen: Mapping[str, str]) -> Document:
-        """Repeat keys with a placeholder for each of its members; `chosen` are those of the keys around it."""
-        written: Document = {}
+        """Repeat keys with a placeholder for each of its values; `chosen` are those of the keys around it."""
+        expanded: Document = {}
         for key, value in table.items():
             where = f"{at}{self.fill(key, chosen)}"
             for name, members in self.repeated(key, chosen):
-                if name in written:
+                if name in expanded:
                     placeholder = next((placeholder for placeholder in self.members if placeholder in key), NUMBER)
                     raise FormatError(f"{name!r} is given twice: in full and by {placeholder}", where=where)
-                written[name] = self.value(value, where, members)
-        return written
+                expanded[name] = self.value(value, where, members)
+        return expanded
 
     def repeated(self, text: str, chosen: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, str]]]:
-        """Fill a text in for each member of the groups that it names, and say which members these are."""
+        """Fill all values of the placeholders in a text in, one after the other; also return which these are."""
         named = [placeholder for placeholder in self.members if placeholder in text and placeholder not in chosen]
         for members in product(*(self.members[placeholder] for placeholder in named)):
             more = {**chosen, **dict(zip(named, members, strict=True))}
             yield self.fill(text, more), more
 
     def value(self, value: object, where: str, chosen: Mapping[str, str]) -> object:
-        """Write out a value; an element of a list is repeated for each member of the groups that it names."""
+        """Expand a value; an element of a list is repeated for each value of the placeholders in it."""
         if isinstance(value, dict):
             return self.table(value, f"{where}.", chosen)
         if isinstance(value, list):
@@ -316,15 +313,14 @@ class _Writer:
         return text
 
     def fill(self, text: str, chosen: Mapping[str, str]) -> str:
-        """Fill in members that were chosen, and the numbers of agents."""
+        """Fill in the chosen values and the numbers of agents."""
         self.spend(len(text))
         for placeholder, word in (*chosen.items(), *self.sizes.items()) if "{" in text else ():
             text = text.replace(placeholder, word)
         return text
 
     def spend(self, characters: int) -> None:
-        self.left -= characters
-        if self.left < 0:
-            limit = MOST_TEXT // MEGABYTE
-            team = f"a team of {int(self.sizes[SIZE]):,}"
+        self.remaining -= characters
+        if self.remaining < 0:
+            team, limit = f"a team of {int(self.sizes[SIZE]):,}", MOST_TEXT // MEGABYTE
             raise FormatError(f"{team} would make a task of more than {limit} MB", where="team")

@@ -6,10 +6,10 @@ Cells are numbered row by row from the top left; (row, column) is cell row * col
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,6 @@ from hocket.errors import TaskError, require_known
 from hocket.lazy import explain_kinds
 from hocket.machine.names import check_name
 from hocket.random import Bits
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 Numbers = NDArray[np.signedinteger[Any]]  # of 16 or 32 bits, as short as they can be
 
@@ -33,9 +30,21 @@ WALL, FLOOR, CORNER = "#", ".", "+"  # on a map; a corner of cells is drawn wher
 MOST_CELLS = 1_000_000
 
 
+class Picklable:
+    """A dataclass that is pickled by its fields, with dictionaries instead of their views, which cannot be pickled."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        def to_dict(value: object) -> object:
+            return {key: to_dict(entry) for key, entry in value.items()} if isinstance(value, Mapping) else value
+
+        return type(self), tuple(to_dict(getattr(self, field.name)) for field in fields(self))
+
+
 @explain_kinds
 @dataclass(frozen=True)
-class Grid:
+class Grid(Picklable):
     """A rectangular world: walls, and places that are named sets of cells (a region is a place of several)."""
 
     rows: int
@@ -51,7 +60,8 @@ class Grid:
             size = f"{self.rows} x {self.columns}"
             raise TaskError(f"a map must have between 1 and {MOST_CELLS:,} cells, got {size}", key="map")
         object.__setattr__(self, "walls", frozenset(self.walls))
-        object.__setattr__(self, "places", MappingProxyType({n: frozenset(cells) for n, cells in self.places.items()}))
+        places = {name: frozenset(cells) for name, cells in self.places.items()}
+        object.__setattr__(self, "places", MappingProxyType(places))
         object.__setattr__(self, "letters", MappingProxyType(dict(self.letters)))
         for name, letter in self.letters.items():
             if name not in self.places or len(letter) != 1 or letter in (WALL, FLOOR, "\n"):
@@ -68,9 +78,6 @@ class Grid:
                 raise TaskError("a place must have at least one cell", key=f"places.{name}")
             for cell in cells:
                 self.check_cell(cell, f"places.{name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Grid, parts_of(self)
 
     @property
     def cells(self) -> int:
@@ -116,10 +123,10 @@ class Grid:
 
     def beside(self, cell: int, action: int) -> int:
         """Find the cell in a direction, or the same cell at an edge of the map."""
-        return int(self._around[cell, action])
+        return int(self._targets[cell, action])
 
     @cached_property
-    def _around(self) -> NDArray[np.int32]:
+    def _targets(self) -> NDArray[np.int32]:
         """The cell in the direction of each action, or the same cell at an edge of the map: [cells, actions]."""
         here = np.arange(self.cells, dtype=np.int32)[:, None]
         down, right = np.array(STEPS, np.int32).T
@@ -129,7 +136,7 @@ class Grid:
 
     def outcomes(self, closed: Iterable[int] = ()) -> Numbers:
         """Tabulate where each action leads from each cell, for each of its outcomes: [cells, actions, outcomes]."""
-        here, target = np.arange(self.cells)[:, None], self._around
+        here, target = np.arange(self.cells)[:, None], self._targets
         barred = ~self.floor
         barred[list(closed)] = True
         blocked = barred[target]
@@ -139,15 +146,6 @@ class Grid:
         blocked[:, STAY] = True  # also in a cell whose gate has closed
         moved = np.where(blocked, here, target).astype(shortest(self.cells))
         return np.stack([moved[:, slipped_actions(outcome)] for outcome in range(OUTCOMES)], axis=2)
-
-
-def parts_of(value: DataclassInstance) -> tuple[object, ...]:
-    """List the fields of a value, with dictionaries in place of views of them, which cannot be pickled."""
-
-    def to_dict(part: object) -> object:
-        return {key: to_dict(entry) for key, entry in part.items()} if isinstance(part, Mapping) else part
-
-    return tuple(to_dict(getattr(value, field.name)) for field in fields(value))
 
 
 def shortest(numbers: int) -> type[np.signedinteger[Any]]:
@@ -161,7 +159,7 @@ def slipped_actions(outcome: int) -> list[int]:
 
 
 def slip_outcome(drawn: Bits, limit: int) -> Bits:
-    """Choose an outcome by a number drawn for it, or many at once, and the threshold below which an agent slips.
+    """Choose the outcome of an action by a random number, or of many, and the threshold below which an agent slips.
 
     >>> [slip_outcome(drawn, limit=4) for drawn in (0, 1, 2, 3, 4)]
     [2, 2, 1, 1, 0]
@@ -169,57 +167,53 @@ def slip_outcome(drawn: Bits, limit: int) -> Bits:
     return 0 + (drawn < limit) + (drawn < limit // 2)
 
 
-def outcome_chances(slip: float) -> tuple[float, float, float]:
-    """Say how likely each outcome of a move is, given the chance that it slips."""
+def outcome_probabilities(slip: float) -> tuple[float, float, float]:
+    """Return the probability of each outcome of a move, given the probability that it slips."""
     return 1 - slip, slip / 2, slip / 2
 
 
 def read_map(
     text: str, legend: Mapping[str, Sequence[str]], starts: Collection[str] = (), *, torus: bool = False
 ) -> tuple[Grid, dict[str, list[int]]]:
-    """Read an ASCII map: `#` is a wall, `.` floor, and any other letter a place that the legend names.
+    """Read an ASCII map, and list the cells of each letter: `#` is a wall, `.` floor, others are explained by a legend.
 
-    A letter may have several names, and letters in `starts` need none. A map that begins with `+` is drawn with thin
-    walls. Returns the grid and the cells of each letter.
+    A letter may have several names; letters in `starts` need none. A map that begins with `+` has thin walls.
     """
     lines = text.strip("\n").split("\n")
     thin: frozenset[tuple[int, int]] = frozenset()
     if lines[0].startswith(CORNER):
         lines, thin = _read_thin(lines, torus)
-    for row, line in enumerate(lines):
-        if len(line) != len(lines[0]):
-            short = f"line {row + 1} has {len(line)} letters, the first has {len(lines[0])}"
+    columns, cells_of = len(lines[0]), dict[str, list[int]]()
+    for number, line in enumerate(lines, start=1):
+        if len(line) != columns:
+            short = f"line {number} has {len(line)} letters, the first has {columns}"
             raise TaskError(f"all lines must have the same length: {short}", key="map")
-    where: dict[str, list[int]] = {}
     for cell, letter in enumerate("".join(lines)):
         if letter != FLOOR:
-            where.setdefault(letter, []).append(cell)
-    walls = frozenset(where.pop(WALL, ()))
-    for letter, cells in where.items():
+            cells_of.setdefault(letter, []).append(cell)
+    walls = frozenset(cells_of.pop(WALL, ()))
+    for letter, cells in cells_of.items():
         if letter not in legend and letter not in starts:
-            row, column = divmod(cells[0], len(lines[0]))
+            row, column = divmod(cells[0], columns)
             hint = "the legend must name it, or an agent start there"
             hint = "write '.' for floor, and nothing between letters" if letter.isspace() else hint
             raise TaskError(f"letter {letter!r} (row {row}, column {column}) has no meaning: {hint}", key="map")
-    places: dict[str, frozenset[int]] = {}
+    places, letters = dict[str, frozenset[int]](), dict[str, str]()
     for letter, names in legend.items():
         if len(letter) != 1 or letter in (WALL, FLOOR):
             raise TaskError("a legend explains single letters other than '#' and '.'", key=f"legend.{letter}")
-        if letter not in where:
+        if letter not in cells_of:
             raise TaskError(f"letter {letter!r} is not on the map", key=f"legend.{letter}")
         for name in names:
-            places[name] = places.get(name, frozenset()).union(where[letter])
-    letters = {
-        name: min((letter for letter in legend if name in legend[letter]), key=lambda letter: len(legend[letter]))
-        for name in places
-    }
-    return Grid(len(lines), len(lines[0]), walls, places, letters, thin, torus), where
+            places[name] = places.get(name, frozenset()).union(cells_of[letter])
+            letters[name] = min(letters.get(name, letter), letter, key=lambda letter: len(legend[letter]))
+    return Grid(len(lines), columns, walls, places, letters, thin, torus), cells_of
 
 
 def _read_thin(lines: Sequence[str], torus: bool = False) -> tuple[list[str], frozenset[tuple[int, int]]]:
     """Split a map with thin walls into its cells, line by line, and the pairs of cells with a wall between them.
 
-    Every other line and column is between cells: `|` or `-` is a thin wall there, a blank is none.
+    Every other line and column lies between cells: `|` or `-` is a thin wall there, a blank is none.
 
     >>> _read_thin(["+-+-+", "|.|.|", "+ +-+", "|. .|", "+-+-+"])[1] == {(0, 1), (1, 3)}
     True
@@ -251,14 +245,14 @@ def _read_thin(lines: Sequence[str], torus: bool = False) -> tuple[list[str], fr
 
 def write_thin(grid: Grid, lines: Sequence[str]) -> list[str]:
     """Draw a map with its thin walls, given the letters of its cells line by line."""
-    edge, drawn = not grid.torus, [[" "] * (2 * grid.columns + 1) for _ in range(2 * grid.rows + 1)]
+    drawn = [[" "] * (2 * grid.columns + 1) for _ in range(2 * grid.rows + 1)]
     for cell in range(grid.cells):
         row, column = grid.row_column(cell)
         down, right = 2 * row + 1, 2 * column + 1
         drawn[down][right] = lines[row][column]
         for action, (rows, columns) in enumerate(STEPS[:STAY]):
             other = grid.beside(cell, action)
-            if (other == cell and edge) or (min(cell, other), max(cell, other)) in grid.thin:
+            if (other == cell and not grid.torus) or (min(cell, other), max(cell, other)) in grid.thin:
                 drawn[down + rows][right + columns] = "-" if rows else "|"
     for line in drawn[::2]:
         line[::2] = CORNER * (grid.columns + 1)

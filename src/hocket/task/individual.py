@@ -1,4 +1,4 @@
-"""One agent with simulated teammates, as arrays: what may come of a step, by one draw for all that wait for them."""
+"""One agent with simulated teammates, as arrays: the outcomes of its steps, one of which a random number chooses."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from hocket.random import threshold
 from hocket.task.grid import Numbers
 from hocket.task.tables import Bools, Shorts, Tables
 
-MOST_HAPPENING = 50_000_000  # events that may follow each other in a step, from all states and kinds of steps
+MOST_HAPPENING = 50_000_000  # states x kinds of steps x outcomes x events that may follow each other in a step
 
 
 class IndividualTable(NamedTuple):
-    """What an agent that trains with simulated teammates needs of a task, U being the states of its own machine.
+    """The task of an agent that trains with simulated teammates; U are the states of its machine.
 
-    One draw decides in a step whether the teammates are ready. What comes of it in a machine state and kind of step is
-    one of a few outcomes, J at most: the first where the draw lies below the first limit, and so on. A final state
-    leads to itself and pays nothing.
+    One random number decides in a step whether the teammates are ready. In a machine state and kind of step it selects
+    one of up to J outcomes: the first if it lies below the first limit, and so on. A final state leads to itself
+    without reward.
     """
 
     place: int  # of the agent among all
@@ -31,15 +31,15 @@ class IndividualTable(NamedTuple):
     kind: Numbers  # [arrivals] of steps
     offset: NDArray[np.int32]  # [S] of the cell in which a step begins: with the cell in which it ends, its arrival
     proposed: Numbers  # [U, H, C] the events that the agent proposes, or -1
-    limit: NDArray[np.int64]  # [U, H, J - 1] ascending; beyond all draws where there are fewer outcomes
-    chance: NDArray[np.float64]  # [U, H, J] of each outcome
+    limit: NDArray[np.int64]  # [U, H, J - 1] ascending; above all random numbers if there are fewer outcomes
+    chance: NDArray[np.float64]  # [U, H, J] probability of each outcome
     next_state: Shorts  # [U, H, J] its machine's state after it
-    reward: NDArray[Any]  # [U, H, J] what its machine pays; kernels take single precision
-    happened: Numbers  # [U, H, J, R] the events that have happened, in their order, or -1
-    is_final: Bools  # [U] its own episode is over
-    starts: NDArray[np.int64]  # cells, of which each is as likely
+    reward: NDArray[Any]  # [U, H, J] from its machine; kernels take single precision
+    happened: Numbers  # [U, H, J, R] the events that happen, in their order, or -1
+    is_final: Bools  # [U] its own episode ends
+    starts: NDArray[np.int64]  # cells, all equally likely
     initial: int  # machine state
-    slip: float  # chance that a move goes astray
+    slip: float  # probability that a move slips
     slip_limit: int  # the same as a threshold
 
     @property
@@ -49,7 +49,7 @@ class IndividualTable(NamedTuple):
 
 
 class Outcomes(NamedTuple):
-    """What may come of steps, as in `IndividualTable`; agents that differ only in the names of events share it."""
+    """The outcomes of steps, as in `IndividualTable`; agents that differ only in the names of events share them."""
 
     limit: NDArray[np.int64]  # [U, H, J - 1]
     chance: NDArray[np.float64]  # [U, H, J]
@@ -61,22 +61,22 @@ class Outcomes(NamedTuple):
 def individual_table(
     tables: Tables, agent: int, sync_probability: float, *, sync_literal: bool = False
 ) -> IndividualTable:
-    """Pick what an agent needs that trains with simulated teammates."""
+    """Make the table of an agent that trains with simulated teammates."""
     return Simulation(tables, sync_probability, sync_literal).table(agent)
 
 
 class Simulation:
-    """Simulated teammates: works out what may come of an agent's steps, once for all agents that are alike."""
+    """Simulated teammates: finds the outcomes of an agent's steps, once for all agents that are alike."""
 
     def __init__(self, tables: Tables, sync_probability: float, sync_literal: bool) -> None:
         self.tables, self.probability, self.literal = tables, sync_probability, sync_literal
         self._is_shared = np.append(tables.knowers > 1, False)  # the last one is for no event
         self._controller = np.append(tables.controller, -1)
         self._edge = np.append(np.where(tables.is_edge, np.arange(len(tables.is_edge)), -1), -1)
-        self._made: dict[tuple[bytes, ...], Outcomes] = {}
+        self._outcomes: dict[tuple[bytes, ...], Outcomes] = {}
 
     def table(self, agent: int, *, one_each: bool = False) -> IndividualTable:
-        """Pick what an agent needs; `one_each` is as in `outcomes`."""
+        """Make the table of an agent; `one_each` is as in `outcomes`."""
         tables, states = self.tables, int(self.tables.states[agent])
         outcomes, proposed = self.outcomes(agent, one_each=one_each), tables.event[agent, :states]
         happened = np.where(outcomes.happened < 0, -1, proposed.ravel()[outcomes.happened]).astype(proposed.dtype)
@@ -96,10 +96,10 @@ class Simulation:
         )
 
     def outcomes(self, agent: int, *, one_each: bool = False) -> Outcomes:
-        """Tabulate what may come of an agent's steps.
+        """Tabulate the outcomes of an agent's steps.
 
         With `one_each`, each event that it may propose has an outcome, in the order of its table, and the last outcome
-        is that none of them happens; how likely they are is for the caller to say.
+        is that none of them happens; the caller sets their probabilities.
         """
         tables, states = self.tables, int(self.tables.states[agent])
         event = tables.event[agent, :states]
@@ -108,12 +108,12 @@ class Simulation:
         edge = np.unique(np.append(-1, self._edge[event]), return_inverse=True)[1][1:].reshape(event.shape)
         rule = _ProposalRule(event >= 0, chance, next_state, reward, is_over, edge)
         key = (bytes([one_each]), *(part.tobytes() for part in rule))
-        if key not in self._made:
-            self._made[key] = _tabulate(rule, one_each)
-        return self._made[key]
+        if key not in self._outcomes:
+            self._outcomes[key] = _tabulate(rule, one_each)
+        return self._outcomes[key]
 
     def alike(self) -> list[NDArray[np.int64]]:
-        """Group agents that should act alike: all that decides it is the same, wherever they start."""
+        """Group the agents that have the same tables except for their starts, and so the same optimal policy."""
         tables = self.tables
         rule = (tables.event >= 0, self.chances(np.arange(len(tables.start))), tables.next_state, tables.reward)
         edge = self._edge[tables.event]
@@ -124,23 +124,23 @@ class Simulation:
         return [np.array(agents) for agents in alike.values()]
 
     def chances(self, agents: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Tabulate the chance per step that teammates are ready for an event; NaN where it does not wait for them.
+        """Tabulate the probability per step that teammates are ready for an event; NaN if it does not wait for them.
 
-        A shared event waits for simulated teammates: it takes effect with a probability where a teammate has a part in
-        it, and at once where the agent is its only controller. Read literally, the paper has all shared events wait.
+        A shared event waits for simulated teammates unless the agent is its only controller. Read literally, the paper
+        has all shared events wait.
         """
         tables, event = self.tables, self.tables.event[agents]  # [agents, U, H, C]
         is_other = self._controller[event] != agents[:, None, None, None]
         chance = np.where(self._is_shared[event] & (self.literal | is_other), self.probability, np.nan)
         first, stop = tables.first_sync[agents], tables.first_sync[agents + 1]
-        for place in np.flatnonzero(first < stop).tolist():
-            for entry in range(first[place], stop[place]):
-                chance[place][event[place] == tables.sync_event[entry]] = tables.sync_chance[entry]
+        for index in np.flatnonzero(first < stop).tolist():
+            for entry in range(first[index], stop[index]):
+                chance[index][event[index] == tables.sync_event[entry]] = tables.sync_chance[entry]
         return chance
 
 
 class _ProposalRule(NamedTuple):
-    """An agent's machine and its chances of synchronisation, over the slots of its table of proposed events."""
+    """An agent's machine and its probabilities of synchronisation, for the slots of its table of proposed events."""
 
     is_event: Bools  # [U, H, C]
     chance: NDArray[np.float64]  # [U, H, C] that teammates are ready; NaN: it does not wait for them
@@ -151,69 +151,69 @@ class _ProposalRule(NamedTuple):
 
 
 def _tabulate(rule: _ProposalRule, one_each: bool) -> Outcomes:
-    """List what may come of each kind of step, and lay it out in arrays."""
+    """Tabulate the outcomes of all kinds of steps in all machine states."""
     states, kinds, _ = rule.is_event.shape
     rows = {row: _first_events(rule, one_each, *row) for row in product(range(states), range(kinds))}
     shape = (states, kinds, max(map(len, rows.values())))
     limit, next_state = np.full(shape, np.iinfo(np.int64).max), np.zeros(shape, np.int16)
-    weight, reward, happened = np.zeros(shape), np.zeros(shape), dict[tuple[int, ...], list[int]]()
+    chance, reward, happened = np.zeros(shape), np.zeros(shape), dict[tuple[int, ...], list[int]]()
     for row, outcomes in rows.items():
-        before = 0.0
-        for number, (chance, slot) in enumerate(outcomes):
+        below = 0.0
+        for number, (total, slot) in enumerate(outcomes):
             at = (*row, number)
             if number < len(outcomes) - 1:
-                limit[at] = threshold(chance)
-            weight[at], before = chance - before, chance
+                limit[at] = threshold(total)
+            chance[at], below = total - below, total
             next_state[at], reward[at], happened[at] = _settle_alone(rule, *row, slot)
     longest = max(map(len, happened.values()))
     if prod(shape) * longest > MOST_HAPPENING:
         allowed = f"a machine of {states:,} states must have fewer events in a row in one step while the agent stays"
         raise TaskError(f"{allowed}, got {longest:,}", key="machine")
     entries = np.full((*shape, longest), -1)
-    for place, listed in happened.items():
-        entries[place][: len(listed)] = listed
-    return Outcomes(np.ascontiguousarray(limit[:, :, :-1]), weight, next_state, reward, entries)
+    for outcome, listed in happened.items():
+        entries[outcome][: len(listed)] = listed
+    return Outcomes(np.ascontiguousarray(limit[:, :, :-1]), chance, next_state, reward, entries)
 
 
 def _first_events(rule: _ProposalRule, one_each: bool, state: int, kind: int) -> list[tuple[float, int | None]]:
-    """List which event may happen first in a kind of step, and up to which draw; None: nothing happens.
+    """List the events (or None) that may happen first in a kind of step, with cumulative probabilities.
 
-    With `one_each`, every event that the agent may propose has its draws, all of them as many.
+    With `one_each`, every event that the agent may propose has the same probability.
     """
     slots = np.flatnonzero(rule.is_event[state, kind] & ~rule.is_final[state]).tolist()
     if one_each:
         count = rule.is_event.shape[2] + 1
-        even = [(place + 1) / count for place in range(count)]
-        chances = [float(chance == 1) for chance in even] if rule.is_final[state] else even
-        return [(chance, place if place in slots else None) for place, chance in enumerate(chances)]
+        even = [(slot + 1) / count for slot in range(count)]
+        totals = [float(total == 1) for total in even] if rule.is_final[state] else even
+        return [(total, slot if slot in slots else None) for slot, total in enumerate(totals)]
     first, covered = list[tuple[float, int | None]](), 0.0
     for slot in slots:
-        reach = float(np.nan_to_num(rule.chance[state, kind, slot], nan=1.0))
-        if reach > covered:
-            first.append((reach, slot))
-            covered = reach
+        total = float(np.nan_to_num(rule.chance[state, kind, slot], nan=1.0))
+        if total > covered:
+            first.append((total, slot))
+            covered = total
     return first if covered == 1 else [*first, (1.0, None)]
 
 
 def _settle_alone(rule: _ProposalRule, state: int, kind: int, slot: int | None) -> tuple[int, float, list[int]]:
-    """Let a proposed event happen, and then in rounds, in the order of the task, what the agent does by itself, until a
-    machine state comes again; an edge happens once. Returns the state, what is paid, and the entries of the table.
+    """Let a proposed event happen, and then in rounds those that do not wait for teammates, until a machine state
+    recurs; an edge happens once. Returns the state, the reward, and the entries of the table of proposed events.
 
-    An event that waits for teammates happens in the first round only: they need a step to notice that the agent is
+    An event that waits for teammates happens only in the first round: they need a step to notice that the agent is
     ready.
     """
     seen, spent, reward, entries = {state}, set[int](), 0.0, list[int]()
-    shape = rule.is_event.shape
+    _, kinds, slots = rule.is_event.shape
     while slot is not None:
         at = (state, kind, slot)
-        entries.append((state * shape[1] + kind) * shape[2] + slot)
+        entries.append((state * kinds + kind) * slots + slot)
         reward += float(rule.reward[at])
         if rule.edge[at]:
             spent.add(int(rule.edge[at]))
             seen.clear()
         state = int(rule.next_state[at])
-        by_itself = np.flatnonzero(rule.is_event[state, kind] & np.isnan(rule.chance[state, kind])).tolist()
-        by_itself = [other for other in by_itself if rule.edge[state, kind, other] not in spent]
-        slot = by_itself[0] if by_itself and state not in seen and not rule.is_final[state] else None
+        alone = np.flatnonzero(rule.is_event[state, kind] & np.isnan(rule.chance[state, kind])).tolist()
+        alone = [other for other in alone if rule.edge[state, kind, other] not in spent]
+        slot = alone[0] if alone and state not in seen and not rule.is_final[state] else None
         seen.add(state)
     return state, reward, entries

@@ -1,7 +1,7 @@
 """Memory and options of the baselines' agents: as the task defines them, or derived from their machines.
 
-The agents of IQL and h-IL have no machine. Without any memory they could not tell before from after, and a comparison
-with them would say nothing.
+The agents of IQL and h-IL have no machine. Without any memory they could not tell before from after, so that a
+comparison with them would not be fair.
 """
 
 from __future__ import annotations
@@ -18,33 +18,31 @@ from hocket.task.agents import Option
 from hocket.task.task import Task
 
 MOST_OPTIONS = 10_000_000  # agents times cells, beyond which none are derived
-MOST_REMEMBERED = 6  # events that are derived; an agent has two to the power of that many memory states
-MOST_EVENTS = 64  # of a machine from which anything is derived
+MOST_REMEMBERED = 6  # events in a derived memory, which has two to the power of that many states
+MOST_EVENTS = 64  # of a machine from which a memory is derived
 
 Bools = NDArray[np.bool_]
 
 
 def memory_of(task: Task) -> dict[str, tuple[str, ...]]:
-    """List the events that each agent of the baselines remembers: as the task says, or derived from its machine."""
+    """List the events that each agent of the baselines remembers: as in the task, or derived from its machine."""
     numbers = task.event_numbers
     return {name: agent.memory or derived_memory(task.machines[name], numbers) for name, agent in task.agents.items()}
 
 
 def options_of(task: Task) -> dict[str, tuple[Option, ...]]:
-    """List the options of each agent of h-IL: as the task says, or derived from its machine."""
+    """List the options of each agent of h-IL: as in the task, or derived from its machine."""
     if len(task.agents) * task.grid.cells > MOST_OPTIONS:
         return {name: agent.options for name, agent in task.agents.items()}
-    remembered = memory_of(task)
-    return {name: agent.options or _options(task, name, remembered[name]) for name, agent in task.agents.items()}
+    memory = memory_of(task)
+    return {name: agent.options or _options(task, name, memory[name]) for name, agent in task.agents.items()}
 
 
 def with_team_machine(task: Task) -> Task:
-    """Let everyone know every event, so that all follow the team's machine; a decomposable task stays as it is.
+    """Add all events to all local event sets, so that all agents have the team machine, unless a task is decomposable.
 
-    Memory and options of agents stay as they are; one that would remember nothing remembers the first event that it
-    knew, and so none that it did not know. In a task that is not decomposable the local machines do
-    not follow the team's. Agents of the baselines have none; this is their task, in which events happen and which is
-    done as the team's machine says.
+    This is the task of the baselines, whose agents have no machines. Memory and options of agents stay as they are; one
+    without memory gets the first event of its local event set.
     """
     if task.is_single_agent or task.decomposition.ok:
         return task
@@ -57,32 +55,31 @@ def with_team_machine(task: Task) -> Task:
 
 
 def latched_events(machine: RewardMachine, order: Mapping[str, int]) -> dict[str, Bools]:
-    """List the events of which a machine's states tell whether they have happened, and in which states they have.
+    """List, in a given order, the events of which each state tells whether they have happened; flag where they have.
 
-    They come in the given order, and no others. An event that a trace reaches the same state with and without is left
-    out, as one that undoes what another did; of a state that no trace reaches nothing is told.
+    Left out are events that some state is reached both with and without. Unreachable states are not flagged.
     """
     if len(machine.events) > MOST_EVENTS:
         return {}
     events = sorted((event for event in machine.events if event in order), key=order.__getitem__)
     happened = {event: 1 << number for number, event in enumerate(events)}
     absent = {event: bit << len(events) for event, bit in happened.items()}
-    told = {machine.initial: sum(absent.values())}  # bits: an event has happened on a trace, or has not on a trace
-    passed, waiting = dict[str, int](), [machine.initial]
-    for state in waiting:  # grows while it is read
-        if passed.get(state) == (bits := told[state]):
+    bits_of = {machine.initial: sum(absent.values())}  # whether an event has happened, or has not, on some trace
+    visited, queue = dict[str, int](), [machine.initial]
+    for state in queue:  # grows while it is read
+        if visited.get(state) == (bits := bits_of[state]):
             continue
-        passed[state] = bits
+        visited[state] = bits
         for event, target in machine.moves.get(state, {}).items():
             after = (bits | happened.get(event, 0)) & ~absent.get(event, 0)
-            if (known := told.get(target, 0)) | after != known:
-                told[target] = known | after
-                waiting.append(target)
+            if (known := bits_of.get(target, 0)) | after != known:
+                bits_of[target] = known | after
+                queue.append(target)
     ever = unclear = 0
-    for bits in told.values():
+    for bits in bits_of.values():
         ever, unclear = ever | bits, unclear | bits & bits >> len(events)
     return {
-        event: np.array([told.get(state, 0) & bit > 0 for state in machine.states], np.bool_)
+        event: np.array([bits_of.get(state, 0) & bit > 0 for state in machine.states], np.bool_)
         for event, bit in happened.items()
         if ever & bit and not unclear & bit
     }
@@ -91,18 +88,15 @@ def latched_events(machine: RewardMachine, order: Mapping[str, int]) -> dict[str
 def derived_memory(machine: RewardMachine, order: Mapping[str, int]) -> tuple[str, ...]:
     """Choose what an agent remembers: the first events of which its machine's states tell whether they have happened.
 
-    What completes the agent's part is left out where nothing comes after it.
+    Events after which all states are final are left out.
     """
     latched = latched_events(machine, order)
     return tuple(event for event, after in latched.items() if (after & ~machine.is_final).any())[:MOST_REMEMBERED]
 
 
 def _options(task: Task, agent: str, memory: tuple[str, ...]) -> tuple[Option, ...]:
-    """Choose the options of an agent: the places of the events that it controls, by their conditions for it.
-
-    A place is an option once the latest event in memory has happened that always comes before; else always.
-    """
-    latched = latched_events(task.machines[agent], {event: place for place, event in enumerate(memory)})
+    """Choose the options of an agent: the places at which its events happen, each after a precondition in memory."""
+    latched = latched_events(task.machines[agent], {event: bit for bit, event in enumerate(memory)})
     targets: dict[str, set[str]] = {}
     for event in task.controlled[agent]:
         for way in task.events[event][agent].ways:
@@ -116,7 +110,7 @@ def _options(task: Task, agent: str, memory: tuple[str, ...]) -> tuple[Option, .
 
 
 def precondition(machine: RewardMachine, latched: Mapping[str, Bools], event: str) -> str | None:
-    """Find the latest of some events (see `latched_events`) that has always happened where an event is possible."""
+    """Find the latest of some events (see `latched_events`) that has happened in all states with a given event."""
     rows = [machine.states.index(source) for source, name in machine.transitions if name == event]
     earlier = [(after.sum(), name) for name, after in latched.items() if rows and after[rows].all()]
     return min(earlier)[1] if earlier else None

@@ -1,4 +1,4 @@
-"""What agents can reach: each alone, with teammates that synchronise on every event it may wait for."""
+"""What each agent can reach if its teammates synchronise on any shared event that it proposes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hocket.task.task import Task
 
 Ints = NDArray[np.intp]
 
-MOST_KEPT = 100_000_000  # machine states times cells, of explorations that other agents may share
+MOST_KEPT = 100_000_000  # machine states times cells, of explorations that are kept for other agents
 
 
 class Exploration(NamedTuple):
-    """Where an agent can get to, if its teammates synchronise as it likes."""
+    """What an agent can reach, if its teammates synchronise whenever it needs them."""
 
     ends: Bools  # [states] machine states in which it can end a step
     arrived: Bools  # [states, arrivals] of steps, in each, at their end or in a round
@@ -29,10 +29,7 @@ class Exploration(NamedTuple):
 
 
 def find_unreachable(task: Task, tables: Tables) -> tuple[tuple[str, ...], int]:
-    """Find what agents cannot do however they move, one sentence each, and a lower bound on an episode's steps.
-
-    These are the events that agents can never propose, and the fewest steps in which each agent alone could finish.
-    """
+    """List in sentences the events that agents can never propose, and find a lower bound on the steps of an episode."""
     events, is_shared, explored = tuple(task.events), shared_events(tables), dict[tuple[bytes, ...], Exploration]()
     problems, lower_bound = list[str](), 0
     for index, agent in enumerate(task.agents):
@@ -56,63 +53,60 @@ def _problems(
     can_complete = can_reach(machine.graph, machine.is_final)
     problems = []
     for state in np.flatnonzero(ends & ~machine.is_final).tolist():
-        row = slice(machine.graph.first[state], machine.graph.first[state + 1])
+        edges = slice(machine.graph.first[state], machine.graph.first[state + 1])
         kinds = np.unique(tables.kind[index, arrived[state]])
         possible = {events[event] for event in np.unique(tables.event[index, state, kinds]).tolist() if event >= 0}
         alone = [event for event in task.knows[agent] if event in possible and len(task.knowers[event]) == 1]
-        for label, target in zip(machine.graph.label[row].tolist(), machine.graph.target[row].tolist(), strict=True):
+        for label, target in zip(machine.graph.label[edges].tolist(), machine.graph.target[edges], strict=True):
             event = local_events[label]
             if event in possible or (len(machine.final) and not can_complete[target]):
-                continue  # nobody needs an event after which the task cannot be completed
+                continue  # an event after which the task cannot be completed need not be possible
             where = task.events[event].get(agent, ANYWHERE)
-            shut = [f"{region} is closed {gates[region]}" for region in closed[state]]
-            why = f" ({', '.join(shut)})" if shut else ""
+            gated = ", ".join(f"{region} is closed {gates[region]}" for region in closed[state])
             cause = f"no step that {where} is possible" if where.is_edge else f"no cell {where} is reachable"
             if alone and (_walk(tables, index, state, arrived[state]) & task.where(agent, event)).any():
                 cause = f"{listing(alone, 'or')} happens before it {where if where.is_edge else f'is {where}'}"
-            problems.append(f"{agent} never proposes {event} in state {states[state]}: {cause}{why}.")
+            cause += f" ({gated})" if gated else ""
+            problems.append(f"{agent} never proposes {event} in state {states[state]}: {cause}.")
     if len(machine.final) and not (ends & machine.is_final).any() and not problems:
-        problems.append(f"The local reward machine of {agent} can never reach a final state{_ruin(task, agent, ends)}.")
+        advice = _advise_on_dead_ends(task, agent, ends, can_complete)
+        problems.append(f"The local reward machine of {agent} can never reach a final state{advice}.")
     return problems
 
 
-def _ruin(task: Task, agent: str, ends: Bools) -> str:
-    """Name events that happen again while the agent stays, after which its task cannot be completed."""
+def _advise_on_dead_ends(task: Task, agent: str, ends: Bools, can_complete: Bools) -> str:
+    """Name events that happen twice while the agent stays, so that its task cannot be completed any more."""
     machine = task.machines[agent]
-    can_end = can_reach(machine.graph, machine.is_final)
-    reached, hopeful = ({*compress(machine.states, flags)} for flags in (ends, can_end))
-    again = dict.fromkeys(
+    reached, alive = ({*compress(machine.states, flags)} for flags in (ends, can_complete))
+    repeated = dict.fromkeys(
         event
-        for (state, event), once in machine.transitions.items()
-        if state in reached and once in hopeful and event not in task.edges and len(task.knowers[event]) == 1
-        and machine.step(once, event) not in {None, *hopeful}
+        for (state, event), target in machine.transitions.items()
+        if state in reached and target in alive and event not in task.edges and len(task.knowers[event]) == 1
+        and machine.step(target, event) not in {None, *alive}
     )  # fmt: skip
-    return f"; {advise_edges([*again])}" if again else ""
+    return f"; {advise_edges([*repeated])}" if repeated else ""
 
 
 def advise_edges(events: Sequence[str]) -> str:
-    """Say why events happen again and again, and how to write them instead."""
+    """Explain why events happen repeatedly, and propose edges instead."""
     holds = f"the condition of {listing(events, 'and')} holds for as long as an agent is there"
     return f"{holds}: say that it enters or leaves instead"
 
 
 def _walk(tables: Tables, agent: int, state: int, arrived: Bools) -> Bools:
-    """Flag the cells that an agent could walk to in a machine state if nothing happened on its way: [cells]."""
+    """Flag the cells that an agent could walk to in a machine state if no event happened on its way: [cells]."""
     begin = np.flatnonzero(np.logical_or.reduce(arrived.reshape(-1, tables.cells)))
     ends = tables.next_cell[tables.world[agent], tables.dynamics[agent, state], :, :, 0]
     return flood(tables.cells, begin, lambda front: ends[front])
 
 
 def shared_events(tables: Tables) -> Bools:
-    """Flag the events that an agent may propose in vain: those that others know, too, and edges, which happen once.
-
-    The last flag is for no event.
-    """
+    """Flag the events that may be proposed and not happen: shared ones and edges, which happen once; last, no event."""
     return np.append((tables.knowers > 1) | tables.is_edge, True)
 
 
 def _inputs(tables: Tables, agent: int, is_shared: Bools) -> tuple[bytes, ...]:
-    """All that decides where an agent can get to: the same for agents that differ in the names of events only."""
+    """Collect all that an agent's exploration depends on; agents that differ only in names of events share it."""
     event, starts = tables.event[agent], tables.starts(agent)
     machine = (tables.next_state, tables.is_final, tables.initial, tables.states, tables.dynamics)
     rows = [table[agent] for table in (*machine, tables.world, tables.kind, tables.offset)]
@@ -122,44 +116,44 @@ def _inputs(tables: Tables, agent: int, is_shared: Bools) -> tuple[bytes, ...]:
 def explore(tables: Tables, agent: int, is_shared: Bools) -> Exploration:
     """Try all moves, with synchronisation or without; each pair of machine state and arrival is visited once.
 
-    An edge may happen more than once in a step here, so that more counts as reachable than is.
+    Here edges may happen more than once in a step, so that what counts as reachable may be too much, never too little.
     """
     states, cells, arrivals = int(tables.states[agent]), tables.cells, tables.arrivals
     next_cell, dynamics = tables.next_cell[tables.world[agent]], tables.dynamics[agent].astype(np.intp)
-    arrived, rests = np.zeros(states * arrivals, np.bool_), np.zeros(states * cells, np.bool_)
+    arrived, ended = np.zeros(states * arrivals, np.bool_), np.zeros(states * cells, np.bool_)
     last = np.zeros(states * arrivals, np.intp)
-    moving = int(tables.initial[agent]) * cells + tables.starts(agent).astype(np.intp)
-    rests[moving] = True
+    front = int(tables.initial[agent]) * cells + tables.starts(agent).astype(np.intp)  # pairs of a state and a cell
+    ended[front] = True
     step = fewest = 0
-    while len(moving):
+    while len(front):
         step += 1
-        state, cell = np.divmod(moving, cells)
+        state, cell = np.divmod(front, cells)
         end = next_cell[dynamics[state], cell].reshape(len(state), -1)
         begin = state * arrivals + tables.offset[agent, cell]
-        reached, resting = _unseen((begin[:, None] + end).ravel(), arrived, last), []
-        while len(reached):  # a round, in which whatever is proposed may happen
+        reached, settled = _unseen((begin[:, None] + end).ravel(), arrived, last), [front[:0]]
+        while len(reached):  # a round, in which any proposed event may happen
             state, arrival = np.divmod(reached, arrivals)
             kind = tables.kind[agent, arrival]
-            event = tables.event[agent, state, kind]  # [here, C]
-            may_rest = is_shared[event].all(axis=1)
-            resting.append(state[may_rest] * cells + arrival[may_rest] % cells)
-            here, slot = np.nonzero(event >= 0)
-            target = tables.next_state[agent, state[here], kind[here], slot].astype(np.intp)
-            reached = _unseen(target * arrivals + arrival[here], arrived, last)
-        moving = _unseen(np.concatenate([moving[:0], *resting]), rests, last)
-        if not fewest and tables.is_final[agent, moving // cells].any():
+            event = tables.event[agent, state, kind]  # [reached, C]
+            may_end = is_shared[event].all(axis=1)
+            settled.append(state[may_end] * cells + arrival[may_end] % cells)
+            row, slot = np.nonzero(event >= 0)
+            target = tables.next_state[agent, state[row], kind[row], slot].astype(np.intp)
+            reached = _unseen(target * arrivals + arrival[row], arrived, last)
+        front = _unseen(np.concatenate(settled), ended, last)
+        if not fewest and tables.is_final[agent, front // cells].any():
             fewest = step
-    ends: Bools = np.logical_or.reduce(rests.reshape(states, cells), axis=1)
+    ends: Bools = np.logical_or.reduce(ended.reshape(states, cells), axis=1)
     return Exploration(ends, arrived.reshape(states, arrivals), fewest)
 
 
 def _unseen(visited: Ints, seen: Bools, last: Ints) -> Ints:
-    """List once each what has not been seen, and mark it as seen; `last` is scratch memory of the same length.
+    """List once each number that has not been seen, and mark it as seen; `last` is a workspace of the same length.
 
-    There are a hundred small lists for every agent, for which sorting them would take longest.
+    This is faster than sorting the many short lists that there are for each agent.
     """
     unseen = visited[~seen[visited]]
-    place = np.arange(len(unseen))
-    seen[unseen], last[unseen] = True, place
-    once: Ints = unseen[last[unseen] == place]
+    position = np.arange(len(unseen))
+    seen[unseen], last[unseen] = True, position
+    once: Ints = unseen[last[unseen] == position]
     return once

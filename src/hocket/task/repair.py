@@ -1,4 +1,4 @@
-"""Repairing a task: the events to add to local event sets so that the task passes every check."""
+"""Repairing a task: events to add to local event sets so that the task passes all checks."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ Pairs = list[tuple[str, str]]  # of an agent and an event
 
 @dataclass(frozen=True)
 class TaskRepair:
-    """A task that passes every check, and what was added to its local event sets."""
+    """A task that passes all checks, and the events that were added to its local event sets."""
 
     task: Task
     added: Assignment
-    stall: str = ""  # where the team of planned policies stalls all the same; no events were found that prevent it
+    stall: str = ""  # where the team of planned policies still stalls, if no events were found that prevent it
 
 
 def repair_task(
     task: Task | str | Path, cost: Costs | None = None, forbidden: Iterable[tuple[str, str]] = (), effort: int = EFFORT
 ) -> TaskRepair:
-    """Find events to add to local event sets so that a task passes every check: control, gates, labelling and all.
+    """Find events to add to local event sets so that a task passes all checks.
 
-    They are the cheapest under which it is decomposable, and where gates or the team need more, no event more than they
-    need: so that each agent's state tells which gates are open, every agent can be rewarded, and a team of planned
-    policies completes the task. If they cost more than one pair would, every pair is tried by itself. Where no events
-    help, the error names the cause and proposes one change.
+    They are the cheapest events with which it is decomposable and, where needed, more events, so that each agent's
+    state tells which gates are open, every agent can be rewarded, and a team of planned policies completes the task.
+    None of these can be left out; a single pair that is cheaper than all of them is found by trying. If no events help,
+    the error names the cause and proposes one change.
     """
     task, cost, never = as_task(task), cost or {}, {*forbidden}
     decomposing = _cheapest(task, cost, never, effort)
@@ -66,7 +66,7 @@ def repair_task(
 
 
 def _compare(task: Task, pairs: Pairs, cost: Costs, never: Collection[tuple[str, str]]) -> tuple[Pairs, bool]:
-    """Try pairs that by themselves cost less than a repair; return the cheapest, and whether none can cost less.
+    """Try single pairs that are cheaper than a repair; return the cheapest repair, and whether it is proved cheapest.
 
     Two pairs or more cost no less than the two cheapest.
     """
@@ -84,18 +84,16 @@ def _price(pairs: Pairs, cost: Costs) -> float:
 
 
 def _list_pairs(task: Task, cost: Costs, never: Collection[tuple[str, str]]) -> Pairs:
-    """List the pairs of an agent and an event that may be added, cheap ones first."""
+    """List the pairs of an agent and an event that may be added, the cheapest first."""
     pairs = ((agent, event) for agent in task.agents for event in task.events if event not in task.knows[agent])
     return sorted((pair for pair in pairs if pair not in never), key=lambda pair: cost.get(pair, DEFAULT_COST))
 
 
 def _cheapest(task: Task, cost: Costs | None, never: Collection[tuple[str, str]], effort: int) -> Assignment:
-    """Find the cheapest events under which a task is decomposable; a team of any size may need none."""
+    """Find the cheapest events with which a task is decomposable; without listing the states of a large team."""
     machine = task.machine
     if isinstance(machine, Composition) and not machine.is_independent:
-        if machine.is_split_by(task.knows) and all(
-            event in task.knows[agent] for event, agents in task.needs.items() for agent in agents
-        ):
+        if machine.is_split_by(task.knows) and all({*agents} <= {*task.knowers[e]} for e, agents in task.needs.items()):
             return Assignment({}, 0.0, True, 0.0)
         machine = enumerate_states(machine)
     return repair(machine, task.knows, task.needs, cost, never, effort)
@@ -103,16 +101,16 @@ def _cheapest(task: Task, cost: Costs | None, never: Collection[tuple[str, str]]
 
 def _add(task: Task, pairs: Iterable[tuple[str, str]]) -> Task:
     """Add events to local event sets: pairs of an agent and an event."""
-    added: dict[str, list[str]] = {}
+    knows: dict[str, list[str]] = {}
     for agent, event in pairs:
-        added.setdefault(agent, [*task.knows[agent]]).append(event)
-    return task.with_knows(added) if added else task
+        knows.setdefault(agent, [*task.knows[agent]]).append(event)
+    return task.with_knows(knows) if knows else task
 
 
 def _events_for_team(task: Task, cost: Costs, never: Collection[tuple[str, str]]) -> tuple[Pairs, str]:
-    """List pairs of an agent and an event to add so that the team completes the task; if none help, where it stalls.
+    """List pairs to add so that the team completes the task: the cheapest single one, or several that all are needed.
 
-    One pair where one is enough, the cheapest first; otherwise all of them, less those that are not needed.
+    If none help, also describe where the team stalls.
     """
     team = play_planned(task)
     if team.passes:
@@ -125,13 +123,12 @@ def _events_for_team(task: Task, cost: Costs, never: Collection[tuple[str, str]]
             return [pair], ""
     for pair in reversed(pairs):
         fewer = [other for other in pairs if other != pair]
-        if _completes(task, fewer):
-            pairs = fewer
+        pairs = fewer if _completes(task, fewer) else pairs
     return pairs, ""
 
 
 def _completes(task: Task, pairs: Pairs) -> bool:
-    """Say whether the team completes its task with some more events in local event sets."""
+    """Return whether the team completes its task with more events in local event sets."""
     try:
         changed = _add(task, pairs)
         return check_task(changed, play=False).ok and play_planned(changed, most_work=WORK_PER_TRY).passes
@@ -140,30 +137,29 @@ def _completes(task: Task, pairs: Pairs) -> bool:
 
 
 def _events_for_gates(task: Task, agent: str, cost: Costs, never: Collection[tuple[str, str]]) -> list[str]:
-    """List the events that an agent has to know so that its state tells which gates are open, dear ones avoided."""
+    """List the events that an agent has to know so that its state tells which gates are open; none if it does."""
 
-    def problem(added: Sequence[str]) -> str | None:
+    def problem(events: Sequence[str]) -> str | None:
         try:
-            _add(task, [(agent, event) for event in added]).closed_regions(agent)
+            _add(task, [(agent, event) for event in events]).closed_regions(agent)
         except TaskError as error:
             return str(error)
         return None
 
     if problem(()) is None:
         return []
-    added = [event for event in task.events if event not in task.knows[agent] and (agent, event) not in never]
-    if (reason := problem(added)) is not None:
+    events = [event for event in task.events if event not in task.knows[agent] and (agent, event) not in never]
+    if (reason := problem(events)) is not None:
         advice = "let the traces lead to different states, or give the gate other events"
         raise InfeasibleError(f"no events in the local event set of {agent} help: {reason}; {advice}")
-    for event in sorted(added, key=lambda event: -cost.get((agent, event), DEFAULT_COST)):
-        fewer = [other for other in added if other != event]
-        if problem(fewer) is None:
-            added = fewer
-    return added
+    for event in sorted(events, key=lambda event: -cost.get((agent, event), DEFAULT_COST)):
+        fewer = [other for other in events if other != event]
+        events = fewer if problem(fewer) is None else events
+    return events
 
 
 def _propose_change(task: Task) -> str:
-    """Propose one change that makes a task pass its checks, found by trying: a gate less, or a wider condition."""
+    """Propose one change that makes a task pass its checks, found by trying: a gate less, or no condition."""
     for advice, changed in islice(_changes(task), MOST_TRIED):
         with suppress(HocketError):
             if check_task(changed, play=False).ok:

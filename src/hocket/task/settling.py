@@ -1,14 +1,15 @@
-"""How a step settles: with everyone's place fixed, events happen in rounds until nothing more can.
+"""How a step settles: after all agents have moved, events happen in rounds until no more are possible.
 
-An event can happen if every agent that knows it proposes it. In a round they go in the order of the task; one happens
-unless an agent that knows it has taken part in an event of this round already. So the events of a round have disjoint
-knowers and commute, and a round is a step of the paper's model in which nobody moves: at most one event for each agent.
-An event with an edge in its conditions (an agent enters, leaves or stays) happens at most once in a step.
+An event is possible if every agent that knows it proposes it. In a round, events are tried in the order of the task,
+and one happens unless an agent that knows it takes part in another event of the round. So the events of a round have
+disjoint knowers and commute, and a round is a step of the paper's model in which all agents stay where they are: at
+most one event for each agent. An event with an edge in its conditions (an agent enters, leaves or stays) happens at
+most once in a step.
 
-Also the team's and the agents' labelling functions. The paper's supplement asks that (1) at most one event happens to
-an agent in a step, (2) an agent's own state tells it which event that could be, and (3) an event that does not happen
-is ruled out by the own state of some agent that knows it. As each round counts as a step in which nobody moves, every
-task meets (1) and (2). (3) follows from decomposability and from every event being known by those that control it.
+Also the labelling functions of the team and of agents. The paper's supplement requires that (1) at most one event
+happens to an agent in a step, (2) an agent's state tells it which event that could be, and (3) an event that does not
+happen is ruled out by the state of some agent that knows it. As each round counts as a step, every task meets (1) and
+(2). (3) follows from decomposability and from every event being known by the agents that control it.
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ from typing import NamedTuple
 from hocket.errors import TaskError
 from hocket.task.task import Task
 
-Cells = Mapping[str, int]  # agent -> where it is
+Cells = Mapping[str, int]  # of each agent
 
 
 class Settled(NamedTuple):
-    """What happened in a step, round by round, and the states of the agents' machines after it."""
+    """The events of a step, round by round, and the states of the agents' machines after it."""
 
     rounds: tuple[tuple[str, ...], ...]
     states: Mapping[str, str]
 
     @property
     def events(self) -> tuple[str, ...]:
-        """What happened, in its order."""
+        """All events, in the order in which they happened."""
         return tuple(event for events in self.rounds for event in events)
 
 
 def propose(
     task: Task, agent: str, cell: int, state: str, before: int | None = None, spent: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """List the events that an agent proposes: not spent in this step, possible in its machine, its condition met."""
+    """List the events that an agent proposes: defined in its state, its condition met, and no edge that is spent."""
     machine = task.machines[agent]
     return tuple(
         event
@@ -48,14 +49,13 @@ def propose(
 
 
 def choose_events(task: Task, proposals: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-    """List the events of a round: proposed by all who know them, in the order of the task, one for each agent."""
+    """List the events of a round: proposed by all agents that know them, at most one for each agent."""
     return tuple(one_for_each(synchronize(task.knowers, proposals), task.knowers))
 
 
 def one_for_each(events: Iterable[str], knowers: Mapping[str, Collection[str]]) -> list[str]:
-    """Choose events in their order, of those that an agent knows one at most."""
-    busy: set[str] = set()
-    chosen = []
+    """Choose events in their order, such that no agent knows two of them."""
+    busy, chosen = set[str](), list[str]()
     for event in events:
         if busy.isdisjoint(knowers[event]):
             chosen.append(event)
@@ -64,9 +64,11 @@ def one_for_each(events: Iterable[str], knowers: Mapping[str, Collection[str]]) 
 
 
 def settle(task: Task, cells: Cells, states: Mapping[str, str], before: Cells | None = None) -> Settled:
-    """Let events happen after a step, if there was one, until nothing more can; refuse one that goes round for ever."""
-    now, rounds, was = dict(states), list[tuple[str, ...]](), before or {}
-    spent: set[str] = set()
+    """Let events happen in rounds until no more are possible; refuse a step in which a joint state recurs.
+
+    `before` are the cells before the step, if there was one.
+    """
+    now, rounds, was, spent = dict(states), list[tuple[str, ...]](), before or {}, set[str]()
     seen = {tuple(now.values()): 0}
     while events := choose_events(
         task, {agent: propose(task, agent, cells[agent], now[agent], was.get(agent), spent) for agent in now}
@@ -75,36 +77,34 @@ def settle(task: Task, cells: Cells, states: Mapping[str, str], before: Cells | 
             for agent in task.knowers[event]:
                 now[agent] = task.machines[agent].transitions[now[agent], event]
         rounds.append(events)
-        if not task.edges.isdisjoint(events):  # which cannot happen again: nothing goes round so far
-            spent.update(task.edges.intersection(events))
+        if edges := task.edges.intersection(events):  # they cannot happen again, so that this is no cycle yet
+            spent |= edges
             seen.clear()
         first = seen.setdefault(tuple(now.values()), len(rounds))
         if first < len(rounds):
-            again = dict.fromkeys(event for turn in rounds[first:] for event in turn)
-            agents = [agent for agent in task.agents if any(agent in task.events[event] for event in again)]
-            places = " and ".join(f"{agent} {describe_cell(task, cells[agent])}" for agent in agents)
-            raise EndlessError(f"with {places}, {', '.join(again)} can happen")
+            cycle = dict.fromkeys(event for events in rounds[first:] for event in events)
+            agents = [agent for agent in task.agents if any(agent in task.events[event] for event in cycle)]
+            where = " and ".join(f"{agent} {describe_cell(task, cells[agent])}" for agent in agents)
+            raise EndlessError(f"with {where}, {', '.join(cycle)} can happen")
     return Settled(tuple(rounds), now)
 
 
 class EndlessError(TaskError):
     """A step that would never settle."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"a step would never settle: {what} again and again while nobody moves", key="machine")
+    def __init__(self, cause: str) -> None:
+        super().__init__(f"a step would never settle: {cause} again and again while nobody moves", key="machine")
 
 
 def describe_cell(task: Task, cell: int) -> str:
-    """Say where a cell is, by the name of a place if it has one."""
-    for name, cells in task.grid.places.items():
-        if cell in cells:
-            return f"at {name}"
-    return f"at {task.grid.row_column(cell)}"
+    """Name a cell by a place that contains it, or else by its row and column."""
+    places = (name for name, cells in task.grid.places.items() if cell in cells)
+    return f"at {next(places, task.grid.row_column(cell))}"
 
 
 @dataclass(frozen=True)
 class LabellingCheck:
-    """Whether labelling functions are sound; if not, which condition fails and a witness in words."""
+    """Whether the labelling functions are sound; if not, which condition fails and why, in a sentence."""
 
     ok: bool
     condition: int | None = None
@@ -122,9 +122,7 @@ def team_label(task: Task, cells: Cells, state: object, before: Cells | None = N
 
 
 def synchronize(knowers: Mapping[str, Collection[str]], proposals: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-    """List the events that happen: those that all who know them propose.
-
-    `knowers` has the agents that know each event, `proposals` the events that each agent proposes.
+    """List the events that all agents that know them propose, from the knowers of events and proposals of agents.
 
     >>> synchronize({"meet": ("A1", "A2"), "ring": ("A1",)}, {"A1": ("meet",), "A2": ()})
     ()
@@ -140,14 +138,12 @@ def synchronize(knowers: Mapping[str, Collection[str]], proposals: Mapping[str, 
 
 
 def check_labelling(task: Task) -> LabellingCheck:
-    """Check the third condition, and name a witness where it fails; a step that settles meets the other two."""
+    """Check the third condition, with a witness if it fails; every step that settles meets the other two."""
     for event, controllers in task.controllers.items():
         for agent in controllers:
             if event not in task.knows[agent]:
                 return LabellingCheck(False, 3, f"{agent} controls {event}, which is not in its local event set")
-    example = None if task.is_single_agent else task.decomposition.counterexample
-    if example is not None:
-        what = "completion" if example.event is None else example.event
-        trace = ", ".join(example.trace) or "the empty trace"
-        return LabellingCheck(False, 3, f"after {trace}, no agent rules out {what}: the task is not decomposable")
-    return LabellingCheck(True)
+    if task.is_single_agent or (example := task.decomposition.counterexample) is None:
+        return LabellingCheck(True)
+    trace, event = ", ".join(example.trace) or "the empty trace", example.event or "completion"
+    return LabellingCheck(False, 3, f"after {trace}, no agent rules out {event}: the task is not decomposable")

@@ -1,12 +1,12 @@
 """Tasks as arrays of numbers: the only form that kernels see.
 
-N agents, U states of the largest machine, W worlds (what gates close to an agent, and when), D dynamics (sets of open
-gates), S cells, H kinds of steps (sets of an agent's conditions that hold), C events that an agent may propose at once,
-A actions, K outcomes of an action, E events, O options, V states of the team machine. What an agent has fewer of is
-padded. Nothing has an entry for each agent and each event, as most agents know few of them.
+N agents, U states of the largest machine, W worlds (sequences of sets of closed cells), D dynamics (sets of closed
+cells), S cells, H kinds of steps (sets of an agent's conditions that hold), C events that an agent may propose at once,
+A actions, K outcomes of an action, E events, O options, V states of the team machine. Agents with fewer of them have
+padded rows. No array has an entry for each agent and each event, as most agents know few events.
 
 The kind of a step follows from its arrival: the cell in which it ends plus an offset for the one in which it begins,
-which is 0 where no condition asks for that (see `hocket.task.endless.Kinds`). So there are S arrivals, or some times S.
+which is 0 without edges (see `hocket.task.endless.Kinds`). So the number of arrivals is S or a multiple of S.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ MOST_STATES = 32_000  # of one agent's machine; they are 16-bit numbers
 MOST_EVENTS = 1_000_000
 MOST_ENTRIES = 200_000_000  # agents x states x kinds of steps x events at once: padded, they take twelve bytes each
 MOST_COMPOSED = 20_000  # states of a composition up to which the team machine is tabulated ...
-MOST_COMBINED = 200_000  # ... and combinations of its parts' states, up to which it is found out how many there are
-MOST_ROUNDS = 1_000_000  # of a step: more are taken for a step that never settles
-MOST_TEAM_ENTRIES = 100_000_000  # of the team machine's table; past that the team's own state is not followed
+MOST_COMBINED = 200_000  # ... and combinations of its parts' states, up to which these states are counted
+MOST_ROUNDS = 1_000_000  # of a step; a step with more is taken for one that never settles
+MOST_TEAM_ENTRIES = 100_000_000  # of the team machine's table; for larger ones the team state is not tracked
 
 BYTES = 8  # of an agent and an arrival: of which kind it is, twice, and which options are completed there
 
@@ -53,7 +53,7 @@ class Tables(NamedTuple):
     """A compiled task."""
 
     next_cell: Numbers  # [W, D, S, A, K] where an action leads
-    world: Words  # [N] which of the W an agent lives in
+    world: Words  # [N] which of the W worlds an agent has
     dynamics: Shorts  # [N, U] which of the D apply
     kind: Numbers  # [N, arrivals] which of the agent's conditions hold after a step
     offset: Words  # [N, S] of the cell in which a step begins: with the cell in which it ends, its arrival
@@ -70,22 +70,22 @@ class Tables(NamedTuple):
     first_knower: Words  # [E + 1] where they begin ...
     knower: Words  # ... in this list of agents
     controller: Words  # [E] the only agent that controls the event; -1: there are several
-    first_sync: Words  # [N + 1] where an agent's own chances of synchronisation begin ...
+    first_sync: Words  # [N + 1] where an agent's synchronisation probabilities that the task sets begin ...
     sync_event: Words  # ... in this list of events ...
-    sync_chance: NDArray[np.float64]  # ... and of their chances per step
+    sync_chance: NDArray[np.float64]  # ... and of probabilities per step
     is_edge: Bools  # [E] whether the event happens at most once in a step
     most_rounds: int  # in which a step settles, if it settles at all
-    first_memory: Words  # [E + 1] where those begin that remember the event ...
+    first_memory: Words  # [E + 1] where the agents that remember the event begin ...
     memory_agent: Words  # ... in this list of agents ...
     memory_bit: Shorts  # ... and of the bits of their memories
     memories: Words  # [N] how many values its memory has
     option_target: Bools  # [N, O, S] where an option is completed
     option_bit: Shorts  # [N, O] the bit that makes it available; -1: always; -2: there is no such option
-    slip: float  # chance that a move goes astray
+    slip: float  # probability that a move slips
     body_rule: int  # of `hocket.task.bodies`
-    body: Words  # [S] what an agent in a cell has for itself, or -1; empty where agents have no bodies
+    body: Words  # [S] the unit that holds one agent, or -1 (see `hocket.task.bodies`); empty without bodies
     columns: int  # of the map, whose cells are numbered row by row
-    torus: bool  # whether it has no edges
+    torus: bool  # whether the map wraps around at its edges
     team_next: Words  # [V, E] the team machine's next state, or -1; V is 0 where it is too large
     team_final: Bools  # [V]
     team_initial: int
@@ -95,29 +95,29 @@ class Tables(NamedTuple):
 
     @property
     def cells(self) -> int:
-        """S, how many cells there are."""
+        """S, the number of cells."""
         return int(self.offset.shape[1])
+
+    @property
+    def arrivals(self) -> int:
+        """The number of arrivals: S or, where conditions depend on the cell before a step, a multiple of S."""
+        return int(self.kind.shape[1])
 
     def starts(self, agent: int) -> Words:
         """List the cells in which an agent may start."""
         return self.start_cell[self.first_start[agent] : self.first_start[agent + 1]]
 
     def kinds(self, before: NDArray[Any], after: NDArray[Any]) -> NDArray[Any]:
-        """Look up the kinds of everyone's steps: [..., N], by the cells in which they begin and end."""
+        """Look up the kinds of all agents' steps: [..., N], by the cells in which they begin and end."""
         agents = np.arange(len(self.start))
         kinds: NDArray[Any] = self.kind[agents, self.offset[agents, before] + after]
         return kinds
-
-    @property
-    def arrivals(self) -> int:
-        """How many arrivals there are: S, or some times S where conditions ask for the cell before a step."""
-        return int(self.kind.shape[1])
 
 
 def compile_task(task: Task) -> Tables:
     """Compile a task, refusing one in which a step would never settle.
 
-    It is done once and kept with the task, which never changes; so whoever wants to write to tables makes a copy.
+    The tables are kept with the task, so that nothing may write to them.
     """
     if "tables" not in task.__dict__:
         task.__dict__["tables"] = _compile(task)
@@ -126,42 +126,42 @@ def compile_task(task: Task) -> Tables:
 
 
 def _checked_kinds(task: Task) -> dict[str, Kinds]:
-    """Sort everyone's steps into kinds, and refuse a task that is too large for tables."""
+    """Find the kinds of all agents' steps, and refuse a task that is too large for tables."""
     if len(task.events) > MOST_EVENTS:
         raise TaskError(f"a task may have {MOST_EVENTS:,} events, got {len(task.events):,}", key="events")
-    what = f"a task of {len(task.agents):,} agents on {task.grid.cells:,} cells"
-    require_memory(BYTES * len(task.agents) * task.grid.cells, what, partial(TaskError, key="map"))
+    subject = f"a task of {len(task.agents):,} agents on {task.grid.cells:,} cells"
+    require_memory(BYTES * len(task.agents) * task.grid.cells, subject, partial(TaskError, key="map"))
     largest = max(len(machine.states) for machine in task.machines.values())
     if largest > MOST_STATES:
         raise TaskError(f"an agent's machine may have {MOST_STATES:,} states, got {largest:,}", key="machine")
     kinds = {agent: Kinds.of(task, agent) for agent in task.agents}
     most_arrivals = max(len(each.kind) for each in kinds.values())
-    require_memory(BYTES * len(task.agents) * most_arrivals, what, partial(TaskError, key="map"))
+    require_memory(BYTES * len(task.agents) * most_arrivals, subject, partial(TaskError, key="map"))
     return kinds
 
 
 def _compile(task: Task) -> Tables:
-    kinds = _checked_kinds(task)
-    if (endless := find_endless(task, kinds)) is not None:
+    kinds_of = _checked_kinds(task)
+    if (endless := find_endless(task, kinds_of)) is not None:
         raise endless
     machines, agents, memory = list(task.machines.values()), list(task.agents.values()), memory_of(task)
-    everyone, sizes = list(kinds.values()), [len(machine.states) for machine in machines]
-    kind = np.zeros((len(everyone), max(len(each.kind) for each in everyone)), shortest(max(map(len, everyone))))
+    all_kinds, sizes = list(kinds_of.values()), [len(machine.states) for machine in machines]
+    kind = np.zeros((len(agents), max(len(kinds.kind) for kinds in all_kinds)), shortest(max(map(len, all_kinds))))
     is_final, is_over = np.zeros((2, len(machines), max(sizes)), np.bool_)
     for index, (agent, machine) in enumerate(task.machines.items()):
         is_final[index, : sizes[index]], is_over[index, : sizes[index]] = machine.is_final, task.end_states(agent)
-        kind[index, : len(kinds[agent].kind)] = kinds[agent].kind
-    place, number = {agent: index for index, agent in enumerate(task.agents)}, task.event_numbers
-    knowers = [[(place[agent],) for agent in row] for row in task.knowers.values()]
-    sole = [place[next(iter(row))] if len(row) == 1 else -1 for row in task.events.values()]
-    remembering: list[list[tuple[int, int]]] = [[] for _ in task.events]  # by whom, in which bit
+        kind[index, : len(all_kinds[index].kind)] = all_kinds[index].kind
+    index_of, number = {agent: index for index, agent in enumerate(task.agents)}, task.event_numbers
+    knowers = [[(index_of[agent],) for agent in row] for row in task.knowers.values()]
+    sole = [index_of[next(iter(row))] if len(row) == 1 else -1 for row in task.events.values()]
+    remembering: list[list[tuple[int, int]]] = [[] for _ in task.events]  # agents and bits
     for index, remembered in enumerate(memory.values()):
         for bit, name in enumerate(remembered):
             remembering[number[name]].append((index, bit))
-    sync = [[(number[name], chance) for name, chance in agent.sync.items()] for agent in agents]
+    sync = [[(number[name], probability) for name, probability in agent.sync.items()] for agent in agents]
     return Tables(
         **_dynamics(task, max(sizes)),
-        **_proposals(task, everyone, max(sizes)),
+        **_proposals(task, all_kinds, max(sizes)),
         **_listed("first_start", [[(cell,) for cell in agent.starts] for agent in agents], start_cell=np.int32),
         **_listed("first_knower", knowers, knower=np.int32),
         **_listed("first_sync", sync, sync_event=np.int32, sync_chance=np.float64),
@@ -169,7 +169,7 @@ def _compile(task: Task) -> Tables:
         **_options(task, memory),
         **_team(task),
         kind=kind,
-        offset=np.array([each.offset for each in everyone], np.int32),
+        offset=np.array([kinds.offset for kinds in all_kinds], np.int32),
         is_final=is_final,
         is_over=is_over,
         states=np.array(sizes, np.int16),
@@ -192,25 +192,23 @@ def _compile(task: Task) -> Tables:
 def draw_starts(
     tables: Tables, keys: NDArray[np.uint64], agents: NDArray[np.integer[Any]] | slice = slice(None)
 ) -> NDArray[np.int64]:
-    """Choose cells in which agents start their first episodes, by the keys of their streams: [any, agents] each."""
+    """Choose the cells in which agents start their first episodes, by the keys of their streams: [any, agents]."""
     count: NDArray[np.uint64] = np.diff(tables.first_start)[agents].astype(np.uint64)
-    place = tables.first_start[:-1][agents] + start_draw(keys, 0, count).astype(np.int64)
-    return tables.start_cell[place].astype(np.int64)
+    entry = tables.first_start[:-1][agents] + start_draw(keys, 0, count).astype(np.int64)
+    return tables.start_cell[entry].astype(np.int64)
 
 
 def _listed(first: str, rows: Sequence[Collection[tuple[float, ...]]], **columns: type[np.generic]) -> Columns:
-    """Put lists of tuples one after the other, as columns; `first` says where each begins, and the last one ends."""
+    """Concatenate lists of tuples, as columns; the column `first` has the beginning of each list and the end."""
     begins = np.append(0, np.cumsum([len(row) for row in rows])).astype(np.int32)
-    listed = [entry for row in rows for entry in row]
-    parts = enumerate(columns.items())
+    listed, parts = [entry for row in rows for entry in row], enumerate(columns.items())
     return {first: begins} | {name: np.array([entry[at] for entry in listed], kind) for at, (name, kind) in parts}
 
 
 def _dynamics(task: Task, most: int) -> Columns:
-    """Tabulate moves once for each sequence of closed cells that an agent has, and say which one each state has."""
+    """Tabulate moves once for each sequence of sets of closed cells, and which set closes in each machine state."""
     worlds: dict[tuple[frozenset[int], ...], int] = {}
-    world = np.zeros(len(task.agents), np.int32)
-    dynamics = np.zeros((len(task.agents), most), np.int16)
+    world, dynamics = np.zeros(len(task.agents), np.int32), np.zeros((len(task.agents), most), np.int16)
     for index, agent in enumerate(task.agents):
         numbers: dict[frozenset[int], int] = {}
         for state, closed in enumerate(task.closed_cells(agent)):
@@ -220,27 +218,27 @@ def _dynamics(task: Task, most: int) -> Columns:
     next_cell: Numbers = np.zeros(shape, shortest(task.grid.cells))
     outcomes = cache(task.grid.outcomes)
     for sequence, number in worlds.items():
-        for place, closed in enumerate(sequence):
-            next_cell[number, place] = outcomes(closed)
+        for index, closed in enumerate(sequence):
+            next_cell[number, index] = outcomes(closed)
     return {"next_cell": next_cell, "world": world, "dynamics": dynamics}
 
 
-def _proposals(task: Task, everyone: Sequence[Kinds], most: int) -> Columns:
-    """Tabulate which events each agent proposes where, where its machine then goes, and what that pays."""
+def _proposals(task: Task, all_kinds: Sequence[Kinds], most: int) -> Columns:
+    """Tabulate which events each agent proposes after each kind of step, and the next states and rewards."""
     rows = []
-    for each in everyone:
-        machine = task.machines[each.agent]
+    for kinds in all_kinds:
+        machine = task.machines[kinds.agent]
         number = np.array([task.event_numbers[name] for name in machine.events], np.int64)
-        where = np.array([each.where(name) for name in machine.events], np.bool_).reshape(len(number), len(each))
+        where = np.array([kinds.where(name) for name in machine.events], np.bool_).reshape(len(number), len(kinds))
         edge, kind = np.nonzero(where[machine.graph.label])
         order = np.lexsort((number[machine.graph.label[edge]], kind, machine.graph.source[edge]))
         edge, kind = edge[order], kind[order]
-        group = machine.graph.source[edge].astype(np.int64) * len(each) + kind
-        slot = np.arange(len(group)) - np.searchsorted(group, group)  # its place among those that are proposed there
+        group = machine.graph.source[edge].astype(np.int64) * len(kinds) + kind
+        slot = np.arange(len(group)) - np.searchsorted(group, group)  # its index among the events of the same group
         rows.append((edge, kind, slot, number[machine.graph.label[edge]]))
-    most_kinds = max(map(len, everyone))
+    most_kinds = max(map(len, all_kinds))
     candidates = 1 + max(int(slot.max(initial=0)) for _, _, slot, _ in rows)
-    shape = (len(everyone), most, most_kinds, candidates)
+    shape = (len(all_kinds), most, most_kinds, candidates)
     if prod(shape) > MOST_ENTRIES:
         kinds_and_events = f"{most_kinds:,} kinds of steps x {candidates:,} events at once"
         sizes = f"{shape[0]:,} agents x {most:,} machine states x {kinds_and_events}"
@@ -248,19 +246,17 @@ def _proposals(task: Task, everyone: Sequence[Kinds], most: int) -> Columns:
     event: Numbers = np.full(shape, -1, shortest(len(task.events)))
     next_state = np.broadcast_to(np.arange(most, dtype=np.int16)[None, :, None, None], shape).copy()
     reward = np.zeros(shape)
-    for index, (each, (edge, kind, slot, number)) in enumerate(zip(everyone, rows, strict=True)):
-        machine = task.machines[each.agent]
+    for index, (machine, (edge, kind, slot, number)) in enumerate(zip(task.machines.values(), rows, strict=True)):
         at = (index, machine.graph.source[edge], kind, slot)
         event[at], next_state[at], reward[at] = number, machine.graph.target[edge], machine.reward[edge]
     return {"event": event, "next_state": next_state, "reward": reward}
 
 
 def _options(task: Task, memory: Memory) -> Columns:
-    everyone = options_of(task)
-    most = max(map(len, everyone.values()))
-    target = np.zeros((len(task.agents), most, task.grid.cells), np.bool_)
-    bits = np.full((len(task.agents), most), -2, np.int16)
-    for index, (agent, options) in enumerate(everyone.items()):
+    options_by_agent = options_of(task)
+    shape = (len(task.agents), max(map(len, options_by_agent.values())))
+    target, bits = np.zeros((*shape, task.grid.cells), np.bool_), np.full(shape, -2, np.int16)
+    for index, (agent, options) in enumerate(options_by_agent.items()):
         for number, option in enumerate(options):
             target[index, number, list(task.grid.places[option.target])] = True
             bits[index, number] = -1 if option.after is None else memory[agent].index(option.after)
@@ -268,7 +264,7 @@ def _options(task: Task, memory: Memory) -> Columns:
 
 
 def _team(task: Task) -> Columns:
-    """Tabulate the team machine, as far as traces reach, where it is given with all its states and not too large."""
+    """Tabulate the reachable part of the team machine, if it is listed or can be, and is not too large."""
     team, agents = task.machine, len(task.agents)
     classes: Shorts | None = None
     if isinstance(team, RewardMachine):
@@ -285,13 +281,12 @@ def _team(task: Task) -> Columns:
     number = np.array([task.event_numbers[event] for event in team.events], np.int64)
     following[team.graph.source, number[team.graph.label]] = team.graph.target
     if classes is None:
-        members = [machine.members for machine in task.machines.values()]
-        if task.is_single_agent:
-            members = [{state: (state,) for state in team.states}]
+        members = [machine.members.values() for machine in task.machines.values()]
+        groups = [[(state,) for state in team.states]] if task.is_single_agent else members
         classes = np.zeros((agents, len(team.states)), np.int16)
-        for index, groups in enumerate(members):
-            for place, group in enumerate(groups.values()):
-                classes[index, [team.states.index(state) for state in group]] = place
+        for index, row in enumerate(groups):
+            for local_state, group in enumerate(row):
+                classes[index, [team.states.index(state) for state in group]] = local_state
     final, start = team.is_final.copy(), team.start
     return {"team_next": following, "team_final": final, "team_initial": start, "team_class": classes}
 
@@ -300,16 +295,16 @@ def _team(task: Task) -> Columns:
 
 
 class SettledCases(NamedTuple):
-    """How steps have settled, in any number of cases that know nothing of each other."""
+    """The results of steps that have settled, in any number of independent cases."""
 
     state: NDArray[np.int64]  # [cases, N] of the agents' machines
-    team: NDArray[np.int64]  # [cases] of the team machine, where it was given
-    reward: NDArray[np.float64]  # [cases, N] what the agents' machines paid
+    team: NDArray[np.int64]  # [cases] of the team machine, if its states were given
+    reward: NDArray[np.float64]  # [cases, N] from the agents' machines
     rounds: list[tuple[NDArray[np.intp], NDArray[np.intp]]]  # of each round: cases, and an event of each
     slots: list[tuple[NDArray[Any], ...]]  # of each round, for each machine that moved: its indices in `Tables.event`
 
     def events(self) -> list[list[int]]:
-        """List what happened in each case, in its order."""
+        """List the events that happened in each case, in their order."""
         happened: list[list[int]] = [[] for _ in self.state]
         for cases, events in self.rounds:
             for case, event in zip(cases.tolist(), events.tolist(), strict=True):
@@ -318,18 +313,16 @@ class SettledCases(NamedTuple):
 
 
 def settle(tables: Tables, kind: NDArray[Any], state: NDArray[Any], team: NDArray[Any] | None = None) -> SettledCases:
-    """Let events happen in rounds until nothing more can, from machine states and kinds of steps: [cases, N] each.
+    """Let events happen in rounds until no more are possible, from machine states and kinds of steps: [cases, N] each.
 
-    The same as `hocket.task.settling.settle`, for many cases at once. `team` are states of the team machine to follow.
+    The same as `hocket.task.settling.settle`, for many cases at once; `team` are states of the team machine.
     """
     cases, agents = state.shape
-    everyone = np.arange(agents)
     team_state = np.zeros(0, np.int64) if team is None else team.astype(np.int64)
     settled = SettledCases(state.astype(np.int64), team_state, np.zeros((cases, agents)), [], [])
-    going = np.arange(cases)
-    spent = np.zeros((cases, len(tables.is_edge)), np.bool_)
+    going, spent = np.arange(cases), np.zeros((cases, len(tables.is_edge)), np.bool_)
     for _ in range(tables.most_rounds + 1):
-        proposed = tables.event[everyone, settled.state[going], kind[going]].astype(np.int64)  # [going, N, C]
+        proposed = tables.event[np.arange(agents), settled.state[going], kind[going]].astype(np.int64)  # [going, N, C]
         chosen = _choose_events(tables, proposed, spent[going])
         active = chosen.any(axis=1)
         if not active.any():
@@ -353,16 +346,13 @@ def settle(tables: Tables, kind: NDArray[Any], state: NDArray[Any], team: NDArra
 
 
 def _choose_events(tables: Tables, proposed: NDArray[np.int64], spent: Bools) -> Bools:
-    """Flag the events of a round: proposed by all who know them, in their order, one for each agent: [cases, E].
-
-    Those that are spent happen no more in this step.
-    """
+    """Flag the events of a round: not spent, proposed by all agents that know them, one for each agent: [cases, E]."""
     cases, agents, _ = proposed.shape
     events = len(tables.knowers)
-    place = proposed + (np.arange(cases) * (events + 1))[:, None, None] + 1  # a tally for each case
-    tally = np.bincount(place.ravel(), minlength=cases * (events + 1)).reshape(cases, events + 1)[:, 1:]
-    ready: Bools = (tally == tables.knowers) & (tables.knowers > 0) & ~spent
-    if tables.event.shape[3] == 1:  # nobody proposes two events, so none of them share an agent
+    entry = proposed + (np.arange(cases) * (events + 1))[:, None, None] + 1  # a count for each case and event, or none
+    count = np.bincount(entry.ravel(), minlength=cases * (events + 1)).reshape(cases, events + 1)[:, 1:]
+    ready: Bools = (count == tables.knowers) & (tables.knowers > 0) & ~spent
+    if tables.event.shape[3] == 1:  # no agent proposes two events
         return ready
     busy = np.zeros((cases, agents), np.bool_)
     for event in np.flatnonzero(ready.any(axis=0)).tolist():

@@ -1,10 +1,11 @@
-"""Task: a world, the agents in it, the events that they cause, and the team machine over those events."""
+"""Task: a grid, agents, the events that they cause, and the team machine over these events."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -24,7 +25,7 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import LONGEST_NAME, Agent, Gate, check_tidy, checked
 from hocket.task.bodies import Bodies, check_bodies, units_of
 from hocket.task.conditions import ANYWHERE, Condition, Lexicon, Mask, parse_conditions, write_conditions
-from hocket.task.grid import FLOOR, WALL, Grid, parts_of, write_thin
+from hocket.task.grid import FLOOR, WALL, Grid, Picklable, write_thin
 
 MOST_REWARD = 10**9  # for a transition
 
@@ -33,15 +34,15 @@ Machine = RewardMachine | Composition
 
 @explain_kinds
 @dataclass(frozen=True, repr=False)
-class Task:
-    """A team's task, complete and checked on construction; what only analysis can tell is left to `check_task`."""
+class Task(Picklable):
+    """A team's task, complete and checked on construction; `check_task` checks what takes an analysis."""
 
     name: str
     grid: Grid
     agents: Mapping[str, Agent]
     events: Mapping[str, Mapping[str, Condition]]  # event -> who controls it, from where; in the order of a round
     machine: Machine
-    slip: float = 0.02  # chance that a move goes a quarter turn astray, half of it to either side
+    slip: float = 0.02  # probability that a move slips a quarter turn, half of it to either side
     description: str = ""
     source: str = field(default="", compare=False)  # the name or path by which it was loaded
     bodies: Bodies = False  # whether two agents may not be in one cell nor swap cells; see `hocket.task.bodies`
@@ -62,9 +63,9 @@ class Task:
         _check_rewards(self.machine)
         self._check_events()
         agents = {name: checked(name, agent, self.grid, self.event_numbers) for name, agent in self.agents.items()}
-        object.__setattr__(self, "agents", MappingProxyType(agents))
         check_bodies(self.bodies, self.grid, agents)
         events = {event: MappingProxyType(dict(conditions)) for event, conditions in self.events.items()}
+        object.__setattr__(self, "agents", MappingProxyType(agents))
         object.__setattr__(self, "events", MappingProxyType(events))
 
     def _check_events(self) -> None:
@@ -89,12 +90,12 @@ class Task:
 
     @cached_property
     def controllers(self) -> Mapping[str, Names]:
-        """Who makes each event happen: the agents in its conditions."""
+        """The agents that control each event: those with a condition for it."""
         return MappingProxyType({event: Names(conditions) for event, conditions in self.events.items()})
 
     @property
     def control(self) -> Mapping[str, Names]:
-        """The same as `controllers`: what functions take as their argument `control`."""
+        """The same as `controllers`, by the name of the argument of functions that take it."""
         return self.controllers
 
     @cached_property
@@ -104,18 +105,17 @@ class Task:
 
     @cached_property
     def needs(self) -> Mapping[str, Names]:
-        """Who must know each event: the agents that control it, and those to whom it opens or closes a gate."""
+        """The agents that must know each event: those that control it or have a gate that it opens or closes."""
         gated = {agent: [event for gate in row.values() for event in gate.events] for agent, row in self.gates.items()}
-        waiting = invert(gated, self.events)
-        return MappingProxyType({event: Names((*by, *waiting[event])) for event, by in self.controllers.items()})
+        by_gate = invert(gated, self.events)
+        return MappingProxyType({event: Names((*agents, *by_gate[event])) for event, agents in self.control.items()})
 
     @cached_property
     def gates(self) -> Mapping[str, Mapping[str, Gate]]:
         """The gates of each agent, by region."""
-        gates = {
-            name: {region: Gate.of(gate) for region, gate in agent.gates.items()} for name, agent in self.agents.items()
-        }
-        return MappingProxyType({name: MappingProxyType(row) for name, row in gates.items()})
+        gates = {name: agent.gates.items() for name, agent in self.agents.items()}
+        rows = {name: {region: Gate.of(gate) for region, gate in row} for name, row in gates.items()}
+        return MappingProxyType({name: MappingProxyType(row) for name, row in rows.items()})
 
     @cached_property
     def knows(self) -> Mapping[str, Names]:
@@ -124,12 +124,12 @@ class Task:
 
     @cached_property
     def event_numbers(self) -> Mapping[str, int]:
-        """The place of each event in the order of the task."""
+        """The number of each event, in the order of the task."""
         return MappingProxyType({event: number for number, event in enumerate(self.events)})
 
     @cached_property
     def knowers(self) -> Mapping[str, tuple[str, ...]]:
-        """Who knows each event, in the order of the agents."""
+        """The agents that know each event, in the order of the task."""
         return invert(self.knows, self.events)
 
     @cached_property
@@ -139,22 +139,19 @@ class Task:
 
     @cached_property
     def machines(self) -> Mapping[str, RewardMachine]:
-        """The local reward machines, without states that no trace reaches.
-
-        A single agent that knows every event has the team machine, whatever it pays.
-        """
+        """The local reward machines without unreachable states; that of a single agent is the team machine."""
         if self.is_single_agent and isinstance(self.machine, RewardMachine):
             return MappingProxyType(dict.fromkeys(self.agents, reachable_part(self.machine)))
         return self.decomposition.machines
 
     @property
     def is_single_agent(self) -> bool:
-        """Whether there is one agent, which knows every event, so that nothing has to be decomposed."""
+        """Whether there is one agent, which knows every event, so that there is nothing to decompose."""
         return len(self.agents) == 1 and all(known == self.machine.events for known in self.knows.values())
 
     @property
     def has_rewards(self) -> bool:
-        """Whether it rewards anything else than being completed (1 on entering a final state, 0 otherwise)."""
+        """Whether its rewards are other than 1 on entering a final state and 0 otherwise."""
         return not self.machine.has_completion_rewards
 
     @cached_property
@@ -163,10 +160,9 @@ class Task:
         return self.has_rewards and not all(machine.is_final.any() for machine in self.machines.values())
 
     def end_states(self, agent: str) -> NDArray[np.bool_]:
-        """Flag the states of an agent's machine in which its own episode is over: the final ones.
+        """Flag the states of an agent's machine in which its own episode ends: the final ones.
 
-        With rewards, an agent goes on until the *team* is done: in a final state in which events may still happen to
-        it, it may still be paid.
+        With rewards, final states in which events are possible are not among them, as these events may be rewarded.
         """
         machine = self.machines[agent]
         return machine.ends if self.has_rewards and not self.is_single_agent else machine.is_final
@@ -200,17 +196,16 @@ class Task:
 
     @cached_property
     def digest(self) -> str:
-        """The fingerprint of all that it says, except how it is described and how events are ordered."""
-        document = {
-            key: value for key, value in self._document({}).items() if key not in ("name", "description", "machine")
-        }
+        """A hash of everything in it except its name, its description and the order of events."""
+        document = self._document({})
+        del document["name"], document["description"]
         machines = self.machine.parts if isinstance(self.machine, Composition) else {"": self.machine}
         document["machine"] = {name: _canonical(machine) for name, machine in machines.items()}
-        document["order"] = list(self.agents)  # an agent's random numbers depend on its place
+        document["order"] = list(self.agents)  # an agent's random numbers depend on its index
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
     def document(self) -> Document:
-        """Lay the task out as nested tables, as a file has it; places without letters stand in it by coordinates."""
+        """Write the task as nested tables, as in a file; places without letters are written as coordinates."""
         return self._document(self.grid.letters)
 
     def _document(self, letters: Mapping[str, str]) -> Document:
@@ -218,7 +213,7 @@ class Task:
         drawn = dict.fromkeys(grid.walls, WALL)
         legend = {letter: name for name, letter in reversed([*letters.items()])}
         for letter, name in sorted(legend.items(), key=lambda entry: -len(grid.places[entry[1]])):
-            drawn |= dict.fromkeys(grid.places[name], letter)  # small ones upon large ones
+            drawn |= dict.fromkeys(grid.places[name], letter)  # small places over large ones
         text = "".join(drawn.get(cell, FLOOR) for cell in range(grid.cells))
         lines = [text[start : start + grid.columns] for start in range(0, grid.cells, grid.columns)]
         document: Document = {"name": self.name, "description": self.description, "slip": float(self.slip)}
@@ -250,26 +245,21 @@ class Task:
         return document
 
     def _sentence(self, event: str, lexicons: tuple[Lexicon, Lexicon]) -> object:
-        """Say when an event happens: a sentence, or a table of them where names in a sentence would be misread."""
+        """Write the conditions of an event as a sentence, or by agent where names in a sentence would be misread."""
         conditions = dict(self.events[event])
         sentence = write_conditions(conditions)
-        try:
+        with suppress(TaskError):
             if parse_conditions(sentence, *lexicons, event) == conditions:
                 return sentence
-        except TaskError:
-            pass
-        halves = {agent: [str(way) for way in condition.ways] for agent, condition in conditions.items()}
-        return {agent: ways if len(ways) > 1 else ways[0] for agent, ways in halves.items()}
+        by_agent = {agent: [str(way) for way in condition.ways] for agent, condition in conditions.items()}
+        return {agent: texts if len(texts) > 1 else texts[0] for agent, texts in by_agent.items()}
 
     def __deepcopy__(self, memo: object) -> Task:
         return self  # nothing in it changes
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return Task, parts_of(self)
-
     @cached_property
     def units(self) -> NDArray[np.int32]:
-        """What an agent with a body has for itself in each cell, as a number; -1 where others may be, too: [S]."""
+        """The number of the cell or region that holds one agent, for each cell; -1 where others may be, too: [S]."""
         return units_of(self.bodies, self.grid)
 
     @cached_property
@@ -278,7 +268,7 @@ class Task:
         return frozenset(event for event, row in self.events.items() if any(each.is_edge for each in row.values()))
 
     def masks(self, agent: str, event: str) -> tuple[Mask, ...]:
-        """Flag the cells in which a step has to end, and to begin, if an agent that knows an event proposes it."""
+        """Flag the cells in which a step has to end, and to begin, for an agent that knows an event to propose it."""
         condition = self.events[event].get(agent, ANYWHERE)
         if condition not in self._masks:
             self._masks[condition] = condition.masks(self.grid, f"events.{event}")
@@ -289,12 +279,12 @@ class Task:
         return {}
 
     def where(self, agent: str, event: str) -> NDArray[np.bool_]:
-        """Flag the cells in which an agent that knows an event may propose it; an edge also needs where it was."""
+        """Flag the cells in which an agent that knows an event may propose it, if it came from the right cell."""
         flags: NDArray[np.bool_] = np.logical_or.reduce([now for now, _ in self.masks(agent, event)])
         return flags
 
     def holds(self, agent: str, event: str, cell: int, before: int | None) -> bool:
-        """Say whether an agent's condition of an event holds after a step; None: there was none, as in a start cell."""
+        """Return whether an agent's condition of an event holds after a step; `before` is None if there was no step."""
         return any(
             now[cell] and (was is None or (before is not None and was[before])) for now, was in self.masks(agent, event)
         )
@@ -308,12 +298,12 @@ def _agent_to(agent: Agent, grid: Grid) -> Document:
     if agent.options:
         row["options"] = [str(option) for option in agent.options]
     if agent.sync:
-        row["sync"] = {event: float(chance) for event, chance in agent.sync.items()}
+        row["sync"] = {event: float(probability) for event, probability in agent.sync.items()}
     return row
 
 
 def _gate_to(gate: Gate) -> Document:
-    """Lay a gate out as a file has it, leaving out what goes without saying."""
+    """Write a gate as in a file, without what is the default."""
     lists = {"open": gate.opens, "close": gate.closes}
     row: Document = {key: events[0] if len(events) == 1 else list(events) for key, events in lists.items() if events}
     if gate.starts_open != (not gate.opens):
@@ -324,11 +314,8 @@ def _gate_to(gate: Gate) -> Document:
 def _canonical(machine: RewardMachine) -> object:
     moves = sorted([*key, target, machine.rewards[key]] for key, target in machine.transitions.items())
     states = sorted(machine.states)
-    numbering = [] if list(machine.states) == states else [list(machine.states)]  # which policies have their values by
-    return [machine.initial, states, sorted(machine.events), sorted(machine.final), moves, *numbering]
-
-
-# What a task requires of its parts.
+    order = [] if list(machine.states) == states else [list(machine.states)]  # policies have arrays in this order
+    return [machine.initial, states, sorted(machine.events), sorted(machine.final), moves, *order]
 
 
 def _in_order(machine: Machine, agents: Mapping[str, Agent]) -> Machine:
@@ -359,5 +346,5 @@ def check_conditions(used: Iterable[str], events: Collection[str]) -> None:
     for event in used:
         if event not in events:
             hint = known_names(event, events)
-            asked = f"; {hint}" if hint.startswith("did you mean") else ""
-            raise TaskError(f"the machine has this event, but it has no condition{asked}", key=f"events.{event}")
+            hint = f"; {hint}" if hint.startswith("did you mean") else ""
+            raise TaskError(f"the machine has this event, but it has no condition{hint}", key=f"events.{event}")

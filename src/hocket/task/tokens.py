@@ -2,9 +2,9 @@
 
 The rules and the four maps are those of Yalcinkaya, Vazquez-Chanlatte, Shah, Krasowski and Seshia,
 "Automata-Conditioned Cooperative Multi-Agent Reinforcement Learning" (ACC-MARL, arXiv 2511.02304), in the packages
-dfa-gym and acc-marl. Agents have bodies: where two would collide, both stay. The map has no edges. A door is open in a
-step if somebody stood on one of its buttons, or in the door itself, after the step before. Each agent has a machine
-over the tokens it is on, which takes one transition in each step in which it is on a token.
+dfa-gym and acc-marl. Agents have bodies: where two would collide, both stay. The map wraps around at its edges. A door
+is open in a step if an agent was on one of its buttons, or in the door itself, after the previous step. Each agent has
+a machine over the tokens that it is on, with one transition in each step that ends on a token.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hocket.task.task import Task
 DOORS = {"a": "w", "b": "x", "c": "y", "d": "z"}  # of buttons, as letters on the maps
 LAYOUTS = tomllib.loads((resources.files("hocket.task") / "tokens.toml").read_text(encoding="utf-8"))
 MAPS: dict[str, str] = {name: layout["map"] for name, layout in LAYOUTS.items()}
-OVER = "over"  # an event that nobody knows: so agents that are done go on noticing doors
+OVER = "over"  # an event that no agent knows, so that agents with completed tasks still observe doors
 
 Machines = Mapping[str, RewardMachine]
 
@@ -40,36 +40,35 @@ def token_task(
 ) -> Task:
     """Make a task on one of the four maps, with machines of agents over the tokens 0 to 9 that they come to.
 
-    A machine may also have tokens of others as events, such as "B on 3". An agent without a machine stands still in the
-    cell in which it starts, as on the map or as in `starts`. Without any machines, A goes to a token behind a door
-    while another agent helps it, and each of the others to a token of its own.
+    A machine may also have tokens of others as events, such as "B on 3". An agent without a machine stays in the cell
+    in which it starts, as on the map or in `starts`. By default, A goes to a token behind a door while another agent
+    helps it, and each of the others goes to a token of its own.
     """
     require_known(name, MAPS, "map of tokens")
     legend = {letter: [letter] for letter in "0123456789" if letter in MAPS[name]}
     for button, door in DOORS.items():
         if button in MAPS[name]:
             legend |= {button: [button], door: [button, f"door {button}"]}
-    grid, where = read_map(MAPS[name], legend, "ABCD", torus=True)
-    cells = {agent: where[agent][0] for agent in "ABCD" if agent in where}
-    given = _first_machines(name) if machines is None else machines
-    for agent in (*given, *starts):
+    grid, cells_of = read_map(MAPS[name], legend, "ABCD", torus=True)
+    cells = {agent: cells_of[agent][0] for agent in "ABCD" if agent in cells_of}
+    machines = _default_machines(name) if machines is None else machines
+    for agent in (*machines, *starts):
         require_known(agent, cells, "agent on this map")
-    if not given:
+    if not machines:
         raise TaskError("there must be a machine for at least one agent, got none", key="agents")
     cells |= starts
-    standing = {agent: cell for agent, cell in cells.items() if agent not in given}
-    starts = {agent: cell for agent, cell in cells.items() if agent in given}
-    itself = {f"{agent} itself": frozenset({cell}) for agent, cell in standing.items()}
-    grid = replace(grid, places={**grid.places, **itself})
-    buttons = [  # whose doors nobody holds open who stands still
-        button for button in DOORS if button in grid.places and grid.places[button].isdisjoint(standing.values())
-    ]
+    standing = {agent: cell for agent, cell in cells.items() if agent not in machines}
+    starts = {agent: cell for agent, cell in cells.items() if agent in machines}
+    obstacles = {f"{agent} itself": frozenset({cell}) for agent, cell in standing.items()}
+    grid = replace(grid, places={**grid.places, **obstacles})
+    is_held = {button: not cells.isdisjoint(standing.values()) for button, cells in grid.places.items()}
+    buttons = [button for button in DOORS if not is_held.get(button, True)]  # of doors that are not always open
     parts = dict[str, RewardMachine]()
-    for agent, machine in given.items():
+    for agent, machine in machines.items():
         renamed = rename_events(machine, {event: f"{agent} on {event}" for event in machine.events if event.isdigit()})
         parts[agent] = _with_doors(renamed, agent, buttons, [*starts])
     used = {event for part in parts.values() for event in part.events}
-    events = {  # whoever is on a token, whether it has come or stays, is so once in a step
+    events = {  # an edge, so that it happens once in a step, whether an agent comes to a token or stays on it
         f"{agent} on {token}": {agent: Condition(token, was=False) | Condition(token, was=True)}
         for agent, token in product(starts, "0123456789")
         if f"{agent} on {token}" in used
@@ -79,41 +78,41 @@ def token_task(
         events[f"{agent} leaves {button}"] = {agent: Condition(button, inside=False)}
     gates = dict[str, Gate]()
     for button in buttons:
-        opens, leaves = (tuple(f"{agent} {does} {button}" for agent in starts) for does in ("opens", "leaves"))
+        opens, leaves = (tuple(f"{agent} {verb} {button}" for agent in starts) for verb in ("opens", "leaves"))
         gates[f"door {button}"] = Gate(opens, leaves)
-    gates |= dict.fromkeys(itself, CLOSED)
+    gates |= dict.fromkeys(obstacles, CLOSED)
     agents = {agent: Agent(start, parts[agent].events, gates) for agent, start in starts.items()}
     about = "Tokens in rooms whose doors are open while somebody stands on a button (TokenEnv of ACC-MARL)."
     return Task(name, grid, agents, events, Composition(parts), slip=0.0, description=about, bodies=SYMMETRIC)
 
 
-def _with_doors(machine: RewardMachine, agent: str, buttons: list[str], everyone: list[str]) -> RewardMachine:
-    """Let an agent's machine also tell which doors are closed, open because of others, or of itself: one for each."""
+def _with_doors(machine: RewardMachine, agent: str, buttons: list[str], agents: list[str]) -> RewardMachine:
+    """Add to the states of an agent's machine which doors are open, because of itself (one at most) or of others."""
     moves: dict[tuple[str, str], str] = {}
-    every = product(("", "{}", "+{}"), repeat=len(buttons))
-    possible = {doors for doors in every if doors.count("+{}") <= 1 and doors.count("{}") < len(everyone)}
-    suffix = {
+    every = product(("", "{}", "+{}"), repeat=len(buttons))  # a door is closed, or open because of another, or itself
+    possible = {doors for doors in every if doors.count("+{}") <= 1 and doors.count("{}") < len(agents)}
+    suffixes = {
         doors: "".join(f" {door.format(button)}" for door, button in zip(doors, buttons, strict=True) if door)
         for doors in sorted(possible)
     }
-    for doors, told in suffix.items():
+    for doors, suffix in suffixes.items():
         for (state, event), target in machine.transitions.items():
-            moves[state + told, event] = target + told
-        for (number, button), other in product(enumerate(buttons), everyone):
-            held, does = ("+{}" if other == agent else "{}"), "leaves" if doors[number] else "opens"
-            after = suffix.get((*doors[:number], "" if doors[number] else held, *doors[number + 1 :]))
+            moves[state + suffix, event] = target + suffix
+        for (number, button), other in product(enumerate(buttons), agents):
+            held, verb = ("+{}" if other == agent else "{}"), "leaves" if doors[number] else "opens"
+            after = suffixes.get((*doors[:number], "" if doors[number] else held, *doors[number + 1 :]))
             if doors[number] in ("", held) and after is not None:
                 for state in machine.states:
-                    moves[state + told, f"{other} {does} {button}"] = state + after
+                    moves[state + suffix, f"{other} {verb} {button}"] = state + after
         for state in machine.final:
-            moves[state + told, OVER] = OVER + told
+            moves[state + suffix, OVER] = OVER + suffix
     final = {target for (_, event), target in moves.items() if event == OVER}
     whole = RewardMachine(initial=machine.initial, transitions=moves, final=final)
     return project(whole, {event for _, event in moves} - {OVER})
 
 
-def _first_machines(name: str) -> Machines:
-    """Let A go to a token behind a door, B or D help it and then go to a token of its own, and others do so at once."""
+def _default_machines(name: str) -> Machines:
+    """Let A go to a token behind a door; a helper holds the door for it, and all others go to tokens of their own."""
     goals, helper = LAYOUTS[name]["goals"], LAYOUTS[name]["helper"]
     moves = {agent: {("go", token): "done"} for agent, token in goals.items()}
     moves[helper] = {("help", f"A on {goals['A']}"): "go", **moves[helper]}

@@ -1,4 +1,4 @@
-"""The verdict on a task or a machine: all that is checked before training, as a value, a JSON document and a text."""
+"""The verdict on a task or a machine: the results of all checks before training, as value, JSON document and text."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from hocket.machine.delays import DelayCheck
     from hocket.task.teamwork.check import UnrewardedState
 
-MOST_TRIED = 20  # events that an agent might know, before one is proposed
-WORK_PER_TRY = 300_000  # agent-steps of team episodes for each of them, where the team is played
-
+MOST_TRIED = 20  # events that are tried in a local event set
+WORK_PER_TRY = 300_000  # agent-steps of team episodes for each of them, if the team is played
 
 Kind = Literal["yes", "no", "evidence", "problem", "warning", "note"]  # yes and no: the answer to a question
 
@@ -44,38 +43,37 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """The answer to a further question about a task, which a verdict holds beside those that are always asked."""
+    """The result of an optional check of a task."""
 
-    name: str  # of the question: its key in the JSON document
+    name: str  # of the check: its key in the JSON document
     ok: bool
     answer: str = ""  # in one sentence
     problems: tuple[str, ...] = ()  # what has to be repaired, one sentence each
     notes: tuple[str, ...] = ()
-    document: object = None  # what the JSON document says under its name
-    agents: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # and what it adds to each agent's entry
-    value: object = None  # the answer itself, for those who show more of it
+    document: object = None  # in the JSON document, under its name
+    agents: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # what it adds to each agent's entry there
+    value: object = None  # the result with all details
 
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What is right and wrong with a task, or with a machine that has no world."""
+    """The problems, warnings and notes of all checks of a task, or of a machine without a map."""
 
     machine: RewardMachine | Composition
     completion: Completion  # whether the team machine can be completed
     decomposition: Decomposition | None = None  # None: a machine without local event sets
-    task: Task | None = None  # None: a machine without a world
+    task: Task | None = None  # None: a machine without a map
     labelling: LabellingCheck | None = None  # of a task
     endless: EndlessError | None = None  # a step that would never settle
     unreachable: tuple[str, ...] = ()  # what agents cannot do however they move, one sentence each
-    steps_lower_bound: int = 0  # no episode that completes the task has fewer steps, but there may be none that short
-    parts: tuple[Part, ...] = ()  # the answers to further questions, in their order
+    steps_lower_bound: int = 0  # of an episode that completes the task; such a short one need not be possible
+    parts: tuple[Part, ...] = ()  # the results of optional checks, in their order
 
     @property
     def ok(self) -> bool:
-        """Whether the task is decomposable, its labelling is sound, the team and every agent can complete, and all
-        further questions have good answers."""
-        answers = (self.decomposition, self.labelling, *self.parts)
-        return all(answer is None or answer.ok for answer in answers) and not self._further
+        """Whether there are no problems: all checks have passed."""
+        results = (self.decomposition, self.labelling, *self.parts)
+        return all(result is None or result.ok for result in results) and not self._impossible
 
     @property
     def fewest_steps(self) -> int:
@@ -86,7 +84,7 @@ class Verdict:
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """What has to be repaired, one sentence each."""
-        return (*self._algebra, *self._further, *(problem for part in self.parts for problem in part.problems))
+        return (*self._algebra, *self._impossible, *(problem for part in self.parts for problem in part.problems))
 
     @cached_property
     def _algebra(self) -> tuple[str, ...]:
@@ -96,7 +94,7 @@ class Verdict:
         return (f"No trace reaches {listing(unreachable)}.",) if unreachable else ()
 
     @cached_property
-    def _further(self) -> tuple[str, ...]:
+    def _impossible(self) -> tuple[str, ...]:
         endless = () if self.endless is None else (f"{str(self.endless)[:1].upper()}{str(self.endless)[1:]}.",)
         return (*endless, *self.completion.problems, *self.unreachable)
 
@@ -109,7 +107,7 @@ class Verdict:
 
     @cached_property
     def idle(self) -> tuple[str, ...]:
-        """Who is not rewarded for what the team needs, one sentence each."""
+        """Which agents are not rewarded for events that the team needs, one sentence each."""
         task = self.task
         if task is None or not task.decomposition.ok or not task.machine.has_completion_rewards:
             return ()
@@ -128,25 +126,25 @@ class Verdict:
         return tuple(step_notes(self.task)) if self.task is not None and self.ok else ()
 
     def with_part(self, part: Part) -> Verdict:
-        """Add the answer to a further question."""
+        """Add the result of an optional check."""
         return replace(self, parts=(*self.parts, part))
 
     def lines(self) -> list[Line]:
-        """Give the verdict as text: the answer, its evidence, and everything else there is to say."""
-        decomposition, said = self.decomposition, list[tuple[Kind, Sequence[str]]]()
+        """Return the text of the verdict: answers, evidence, problems, warnings and notes."""
+        decomposition, texts_of = self.decomposition, list[tuple[Kind, Sequence[str]]]()
         if decomposition is None:
-            said += [("yes", ["Well formed."]), ("evidence", [*self._algebra, *notes_of(self.machine)])]
+            texts_of += [("yes", ["Well formed."]), ("evidence", [*self._algebra, *notes_of(self.machine)])]
         else:
             answer, *evidence = decomposition.explain().splitlines()
-            said += [("yes" if decomposition.ok else "no", [answer]), ("evidence", evidence)]
-        said.append(("problem", self._further))
+            texts_of += [("yes" if decomposition.ok else "no", [answer]), ("evidence", evidence)]
+        texts_of.append(("problem", self._impossible))
         for part in self.parts:
-            said += [("yes" if part.ok else "no", [part.answer] if part.answer else []), ("problem", part.problems)]
-        said.append(("warning", self.warnings))
+            texts_of += [("yes" if part.ok else "no", [part.answer] if part.answer else []), ("problem", part.problems)]
+        texts_of.append(("warning", self.warnings))
         if self.task is not None and self.ok:
-            said.append(("note", ["Labelling, gates, reachability: OK", *self.step_notes]))
-        said += [("note", part.notes) for part in self.parts]
-        return [Line(kind, cut_names(text)) for kind, texts in said for text in texts]
+            texts_of.append(("note", ["Labelling, gates, reachability: OK", *self.step_notes]))
+        texts_of += [("note", part.notes) for part in self.parts]
+        return [Line(kind, cut_names(text)) for kind, texts in texts_of for text in texts]
 
     def __str__(self) -> str:
         return "\n".join(line.text for line in self.lines())
@@ -159,7 +157,7 @@ class Verdict:
         return show_in_notebook(self, "html")
 
     def as_json(self) -> dict[str, object]:
-        """Give the verdict as a JSON document."""
+        """Return the verdict as a JSON document."""
         decomposition = self.decomposition
         example = None if decomposition is None else decomposition.counterexample
         document: dict[str, object] = {
@@ -173,8 +171,9 @@ class Verdict:
         }
         if self.labelling is not None:
             document["labelling"] = asdict(self.labelling)
-        played = {} if self.task is None else {"team": None}
-        return document | played | {part.name: part.document for part in self.parts}
+        if self.task is not None:
+            document["team"] = None
+        return document | {part.name: part.document for part in self.parts}
 
     def _agents_as_json(self, decomposition: Decomposition) -> dict[str, dict[str, object]]:
         return {
@@ -190,13 +189,12 @@ class Verdict:
 
 
 def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
-    """Check a task: decomposability, completion, labelling, gates, whether agents get to where they propose, and
-    whether a team of planned policies completes it, or what it earns; without `play`, all but that.
-    """
+    """Check a task: decomposability, completion, labelling, gates, reachability and, with `play`, a team of planned
+    policies: whether it completes the task, or its return."""
     task = as_task(task)
     verdict = Verdict(task.machine, find_completion(task.machine), task.decomposition, task, check_labelling(task))
     if not task.decomposition.ok:
-        return verdict  # the rest builds on it
+        return verdict  # the other checks need a decomposable task
     try:
         tables = compile_task(task)
     except EndlessError as error:
@@ -207,8 +205,8 @@ def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
         return verdict
     from hocket.task.teamwork.check import play_planned
 
-    team = play_planned(task, verdict.steps_lower_bound)
-    unrewarded = tuple(_tell_dead_end(task, agent, dead_end) for agent, dead_end in team.dead_ends.items())
+    team = play_planned(task, steps_lower_bound)
+    unrewarded = tuple(_describe_dead_end(task, agent, dead_end) for agent, dead_end in team.dead_ends.items())
     problems, notes = (*unrewarded, *team.problems), (team.remark,) if team.remark else ()
     agents = {agent: {"can_be_rewarded": can_be} for agent, can_be in team.rewarded.items()}
     return verdict.with_part(Part("team", team.passes, team.answer, problems, notes, team.as_json(), agents, team))
@@ -217,7 +215,7 @@ def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
 def check_machine(
     machine: RewardMachine | Composition, knows: Knows | None = None, control: Control | None = None
 ) -> Verdict:
-    """Check a machine that has no world: completion and, with local event sets, decomposability.
+    """Check a machine without a map: completion and, with local event sets, decomposability.
 
     >>> machine = RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "b"): "2"}, final={"2"})
     >>> print(check_machine(machine, {"A1": {"a"}, "A2": {"a", "b"}}))
@@ -229,36 +227,32 @@ def check_machine(
 
 
 def _warn_of_idle(task: Task, agent: str, events: Sequence[str]) -> str:
-    """Say that an agent is not rewarded for events that its team needs, and which event it should know instead."""
+    """Describe that an agent is not rewarded for events that its team needs, and propose an event for it to know."""
     why = "its local reward machine can be completed without, but the team's task cannot"
-    problem = f"{agent} is not rewarded for {listing(events, 'and')}: {why}"
-
-    def cures(changed: Task) -> bool:
-        return not any(completes_without(changed.machines[agent], needed) for needed in events)
-
-    return f"{problem}; {_advise(task, agent, cures)}"
+    advice = _advise(
+        task, agent, lambda changed: not any(completes_without(changed.machines[agent], event) for event in events)
+    )
+    return f"{agent} is not rewarded for {listing(events, 'and')}: {why}; {advice}"
 
 
-def _tell_dead_end(task: Task, agent: str, dead_end: UnrewardedState) -> str:
-    """Say that an agent can never be rewarded, in which state it ends, and which event it should know."""
-
+def _describe_dead_end(task: Task, agent: str, dead_end: UnrewardedState) -> str:
+    """Describe that an agent can never be rewarded, and propose edges or an event for it to know."""
     from hocket.task.teamwork.check import play_planned
 
-    def cures(changed: Task) -> bool:
+    def is_rewarded(changed: Task) -> bool:
         return play_planned(changed, most_work=WORK_PER_TRY).rewarded.get(agent, False)
 
-    lasting = [event for event in dict.fromkeys(dead_end.at_once[1:]) if event not in task.edges]
-    if lasting:
-        return f"{dead_end.describe(agent)}; {advise_edges(lasting)}."
-    return f"{dead_end.describe(agent)}; {_advise(task, agent, cures)}"
+    repeated = [event for event in dict.fromkeys(dead_end.at_once[1:]) if event not in task.edges]
+    advice = f"{advise_edges(repeated)}." if repeated else _advise(task, agent, is_rewarded)
+    return f"{dead_end.describe(agent)}; {advice}"
 
 
-def _advise(task: Task, agent: str, cures: Callable[[Task], bool]) -> str:
-    """Name an event with which an agent would be rewarded, if it knew it, found by checking."""
+def _advise(task: Task, agent: str, is_rewarded: Callable[[Task], bool]) -> str:
+    """Propose an event with which an agent would be rewarded, if it knew it, found by trying."""
     for event in [event for event in task.events if event not in task.knows[agent]][:MOST_TRIED]:
         changed = task.with_knows({agent: (*task.knows[agent], event)})
-        with suppress(HocketError):  # gates that it cannot tell open, or parts that would have to be listed
-            if cures(changed) and check_task(changed, play=False).ok:
+        with suppress(HocketError):  # of gates whose state it does not know, or parts that would have to be listed
+            if is_rewarded(changed) and check_task(changed, play=False).ok:
                 return f"it would be with {event} in its local event set."
     return "add what it has to wait for to its local event set."
 
@@ -268,23 +262,22 @@ def check_delays(
 ) -> DelayCheck:
     """Check whether events may be heard late by agents that know them and do not decide on them.
 
-    Takes a task, its name or path, or a decomposition. Unless `deciders` (event -> agents) says otherwise, those who
-    control an event decide on it together; an event that nobody controls is decided by all who know it. The answer has
-    `tolerant`, a `counterexample`, and `agree`: the fewest pairs (agent, event) to add to the deciders.
+    The deciders (event -> agents) are by default the agents that control an event, or all that know it if none does.
+    The result has `tolerant`, a `counterexample`, and `agree`: the fewest pairs (agent, event) to add to the deciders.
 
     >>> check_delays("buttons").tolerant
     True
     >>> check_delays("drawbridge").agree
     (('A2', 'up'), ('A1', 'lift'))
     """
-    from hocket.machine.delays import EFFORT, find_delays  # which few verdicts need
+    from hocket.machine.delays import EFFORT, find_delays  # loaded only for verdicts with delays
 
     effort = EFFORT if effort is None else effort
     if isinstance(subject, Decomposition):
         return find_delays(subject, deciders, effort=effort)
     task = as_task(subject)
     if not task.decomposition.ok:
-        return find_delays(task.decomposition, deciders)  # which says what is wrong
+        return find_delays(task.decomposition, deciders)  # its error says what is wrong
     gated = [agent for agent, gates in task.gates.items() if gates]
     closed = {agent: [frozenset(regions) for regions in task.closed_regions(agent)] for agent in gated}
     sentences = {event: write_conditions(conditions) for event, conditions in task.events.items() if conditions}
@@ -292,9 +285,9 @@ def check_delays(
 
 
 def with_delays(verdict: Verdict, *, is_required: bool = True, effort: int | None = None) -> Verdict:
-    """Add to a verdict whether events may be heard late; nothing where the task is not decomposable.
+    """Add to the verdict on a decomposable task whether events may be heard late.
 
-    Where it is not required, the answer is one sentence, and never makes the verdict a bad one.
+    If it `is_required`, late events are a problem; otherwise the answer is one sentence, and the check passes.
     """
     if verdict.decomposition is None or not verdict.decomposition.ok:
         return verdict.with_part(Part("delays", ok=True))
@@ -302,5 +295,5 @@ def with_delays(verdict: Verdict, *, is_required: bool = True, effort: int | Non
     answer, *problems = check.lines
     if not is_required:
         answer, problems = " ".join([answer, *problems[-1:]]), []
-    is_good = check.tolerant or not is_required
-    return verdict.with_part(Part("delays", is_good, answer, tuple(problems), document=check.as_json(), value=check))
+    ok = check.tolerant or not is_required
+    return verdict.with_part(Part("delays", ok, answer, tuple(problems), document=check.as_json(), value=check))

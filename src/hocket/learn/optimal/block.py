@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hocket.learn.learner import Arrays, machine_shapes
 from hocket.learn.optimal import OptimalSettings, kernel
 from hocket.learn.world import cells_before, distinct
-from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances, slipped_actions
+from hocket.task.grid import ACTIONS, OUTCOMES, outcome_probabilities, slipped_actions
 from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables
 
@@ -46,7 +46,7 @@ def solve(table: IndividualTable, discount: float, tolerance: float) -> NDArray[
 def solve_at_once(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.float64]:
     """Compute optimal action values in sweeps over all machine states and cells, with nothing to compile."""
     ends = [table.next_cell[table.dynamics, :, action, 0] + table.offset for action in range(len(ACTIONS))]  # [U, S]
-    weights, slipped = outcome_chances(table.slip), [slipped_actions(outcome) for outcome in range(OUTCOMES)]
+    weights, slipped = outcome_probabilities(table.slip), [slipped_actions(outcome) for outcome in range(OUTCOMES)]
     chance, reward, target = (
         np.moveaxis(part, 2, 0)[:, :, table.kind] for part in (table.chance, table.reward, table.next_state)
     )  # [J, U, arrivals]
@@ -98,7 +98,7 @@ def _planning_tables(table: IndividualTable, discount: float) -> kernel.Planning
     end = table.next_cell[: table.dynamics.max() + 1, ..., 0].astype(np.int32)  # other agents may have more
     first_before, before = cells_before(end)
     first_source, source = _sources(table)
-    straight, aside, _ = outcome_chances(table.slip)
+    straight, aside, _ = outcome_probabilities(table.slip)
     return kernel.PlanningTables(
         end=end + table.offset[:, None],
         dynamics=table.dynamics.astype(np.int32),

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from hocket.learn.optimal import OptimalSettings
 from hocket.learn.reference import TableWorld
-from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances
+from hocket.task.grid import ACTIONS, OUTCOMES, outcome_probabilities
 
 
 def solve(world: TableWorld, slip: float, settings: OptimalSettings) -> NDArray[np.float64]:
     """Compute the optimal action values with simulated teammates: [cells, actions, machine states]."""
-    gamma, slips = settings.discount, outcome_chances(slip)
+    gamma, slips = settings.discount, outcome_probabilities(slip)
     q = np.zeros((world.cells, len(ACTIONS), world.states))
     change = np.inf
     while change > settings.tolerance * (1 - gamma if gamma < 1 else 1):

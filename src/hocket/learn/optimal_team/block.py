@@ -17,7 +17,7 @@ from hocket.learn.optimal_team import OptimalTeamSettings, kernel
 from hocket.learn.testing import Recording, TestResults, recording
 from hocket.learn.world import WorldModel, list_moves
 from hocket.random import TEAM
-from hocket.task.grid import ACTIONS, STAY, outcome_chances
+from hocket.task.grid import ACTIONS, STAY, outcome_probabilities
 from hocket.task.tables import SettledCases, Tables
 from hocket.task.teamwork.joint import JointSpace, joint_space, reachable_states
 from hocket.task.teamwork.play import Ints, TeamMoves, play_team
@@ -96,7 +96,7 @@ def solve_jointly(
     tables = space.tables
     scale = (float(np.abs(space.outcomes[1]).max(initial=0.0)) or 1.0) if tables.has_rewards else 1.0
     model, room = _joint_model(space, scale, discount), _joint_buffers(space)
-    is_done = np.repeat(tables.team_final, space.place(-1))
+    is_done = np.repeat(tables.team_final, space.stride(-1))
     value = np.where(is_done | tables.has_rewards, 0.0, float(most_steps))
     action = np.zeros(space.states, np.float32)
     if model.aside or tables.has_rewards or not _count_steps(space, model, room, value, action):
@@ -113,17 +113,17 @@ def _joint_model(space: JointSpace, scale: float, discount: float) -> kernel.Joi
     tables, agents, (settled, paid) = space.tables, range(len(space.cells)), space.outcomes
     end = np.zeros((len(agents), space.sizes[0], max(space.sizes[1:]), len(ACTIONS)), np.int64)
     kind, landing, cell = np.zeros((3, *end.shape[::2]), np.int64)
-    kinds, places = [int(kinds.max()) + 1 for kinds in space.kinds], [space.place(agent) for agent in agents]
+    kinds, strides = [int(kinds.max()) + 1 for kinds in space.kinds], [space.stride(agent) for agent in agents]
     for agent, (size, cells) in enumerate(zip(space.sizes[1:], space.cells, strict=True)):
         at = np.arange(size) % len(cells)
         end[agent, :, : space.end[agent].shape[1]] = space.end[agent]
         kind[agent, :size] = space.kinds[agent] * prod(kinds[agent + 1 :])
-        landing[agent, :size], cell[agent, :size] = at * places[agent], cells[at]
-    straight, aside, _ = outcome_chances(tables.slip)
+        landing[agent, :size], cell[agent, :size] = at * strides[agent], cells[at]
+    straight, aside, _ = outcome_probabilities(tables.slip)
     return kernel.JointModel(
         size=np.array(space.sizes[1:]),
-        place=np.array(places),
-        each=space.place(-1),
+        place=np.array(strides),
+        each=space.stride(-1),
         end=end,
         kind=kind,
         kinds=prod(kinds),

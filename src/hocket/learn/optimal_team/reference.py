@@ -15,7 +15,7 @@ from itertools import product
 from math import prod
 
 from hocket.learn.cqrm.reference import JointWorld
-from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances
+from hocket.task.grid import ACTIONS, OUTCOMES, outcome_probabilities
 
 JointState = tuple[tuple[int, ...], int]  # s, v
 
@@ -24,7 +24,8 @@ class JointPlanner:
     """Plans for all agents as one."""
 
     def __init__(self, world: JointWorld, slip: float, most_steps: int, discount: float | None = None) -> None:
-        self.world, self.slips, self.most_steps, self.discount = world, outcome_chances(slip), most_steps, discount
+        self.world, self.most_steps, self.discount = world, most_steps, discount
+        self.slips = outcome_probabilities(slip)
         self.starts: list[JointState] = [(cells, world.initial) for cells in product(*world.starts)]
         self.moves: dict[JointState, list[list[tuple[float, float, JointState]]]] = {}
         waiting = list(self.starts)

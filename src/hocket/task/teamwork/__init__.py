@@ -1,1 +1,1 @@
-"""Teams of planned policies: agents whose expectations of their teammates are counted, and the team that they make."""
+"""Teams of planned policies: agents plan alone, each with a model of its teammates, and the team is played."""

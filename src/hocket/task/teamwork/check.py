@@ -1,7 +1,4 @@
-"""Does a team of planned policies complete its task, or what does it earn? It is played in the task's own world.
-
-If it does not, it stalls, and this says where.
-"""
+"""Checks whether a team of planned policies completes its task, or its return, by playing it; where it stalls."""
 
 from __future__ import annotations
 
@@ -28,26 +25,25 @@ from hocket.task.teamwork.search import BELIEFS, ENOUGH, TeamSearch
 
 DISCOUNT = 0.9
 MAX_STEPS = 1_000  # of an episode
-EPISODES = 200  # that the verdict is of
+EPISODES = 200  # by which the team is judged
 MOST_PAIRS = 2_000_000  # of machine states and cells, of all agents, for which policies are planned
 MOST_ENTRIES = 2_000_000  # of the table of proposed events
 MOST_WORK = 2_000_000  # agent-steps of episodes in the search
-LONGEST_WAYS = 4  # that episodes of the search have time for, where rewards go on
+LONGEST_PATHS = 4  # per episode of the search, in a task with rewards
 MOST_JOINT_STATES = 1_000_000  # for which the team's optimum is computed
 SHOWN_EVENTS, SHOWN_AGENTS = 12, 5  # in a sentence
-WINDOW = 40  # steps at the end of an episode that say what an agent waits for
-
+WINDOW = 40  # last steps of an episode, in which an agent's proposals are what it waits for
 
 Step = tuple[list[int], list[str], list[str]]  # after it, the cells and machine states of all agents; its events
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Where an agent is in the end, and what it waits for."""
+    """What an agent waits for at the end of an episode, and where."""
 
     state: str  # of its machine
     place: str
-    events: tuple[str, ...]  # that it proposes, and that do not happen
+    events: tuple[str, ...]  # that it proposes and that do not happen
     is_done: bool = False  # its machine is in a final state
     is_moving: bool = False
     beside: tuple[str, ...] = ()  # agents with bodies in the cells around it
@@ -57,19 +53,19 @@ class Wait:
         return {"state": self.state, "place": self.place, "for": list(self.events), **beside}
 
     def describe(self, agent: str) -> str:
-        """Say it in words."""
+        """Describe it in words."""
         if self.is_done:
             return f"{agent} is done"
-        how = "moves about, last seen" if self.is_moving else "waits" if self.events else "stays"
+        verb = "moves about, last seen" if self.is_moving else "waits" if self.events else "stays"
         where = self.place + (f" with {' and '.join(self.beside)} beside it" if self.beside else "")
         if self.events:
-            return f"{agent} {how} {where} for {' or '.join(self.events)}"
-        return f"{agent} {how} {where}, in state {self.state}, and proposes nothing"
+            return f"{agent} {verb} {where} for {' or '.join(self.events)}"
+        return f"{agent} {verb} {where}, in state {self.state}, and proposes nothing"
 
 
 @dataclass(frozen=True)
 class Stall:
-    """A team episode in which nothing happens any more: what had happened, and who waits for what."""
+    """The end of a team episode in which no more events happen: the trace so far, and what agents wait for."""
 
     trace: tuple[str, ...]
     waiting: Mapping[str, Wait]
@@ -88,51 +84,45 @@ class Stall:
 
 @dataclass(frozen=True)
 class UnrewardedState:
-    """The state of an agent's machine beyond which it never gets, alone."""
+    """The reachable state of an agent's machine that is nearest to a final one, if it reaches no final one alone."""
 
     state: str
-    events: tuple[str, ...]  # that would lead on, and that never happen
-    at_once: tuple[str, ...] = ()  # an event that leads on, and those that follow it in the same step
+    events: tuple[str, ...]  # that would lead nearer, and that never happen
+    at_once: tuple[str, ...] = ()  # an event that leads nearer, and those that follow it in the same step
 
     def describe(self, agent: str) -> str:
-        """Say it in words, without a full stop."""
-        never = f", in which {listing(self.events, 'or')} never happens to it" if self.events else ""
+        """Describe it in words, without a full stop."""
+        why = f", in which {listing(self.events, 'or')} never happens to it" if self.events else ""
         if self.at_once:
             first, *rest = self.at_once
             again = f"{listing(rest, 'and')}{' again' if first in rest else ''}"
-            never = f", in which {first} happens and in the same step {again}"
-        return f"{agent} can never be rewarded: its local reward machine gets no farther than state {self.state}{never}"
+            why = f", in which {first} happens and in the same step {again}"
+        return f"{agent} can never be rewarded: its local reward machine gets no farther than state {self.state}{why}"
 
 
 @dataclass(frozen=True)
 class TeamCheck:
-    """Whether every agent alone can be rewarded, and what the team of planned policies does when it is played."""
+    """Whether each agent alone can be rewarded, and the results of the team of planned policies when it is played."""
 
     rewarded: Mapping[str, bool]  # whether an agent, alone, can ever be rewarded, or is final from the start
     success: float | None = None  # of episodes; None: the team was not played
-    median_steps: float | None = None  # a failure counts as the most steps; None where most fail
-    mean_return: float | None = None  # of an episode, where the task has rewards
-    fewest_steps: int | None = None  # that the agents together could take if nobody slipped; None: not computed
+    median_steps: float | None = None  # a failure counts as the limit; None if most episodes fail
+    mean_return: float | None = None  # of an episode, if the task has rewards
+    fewest_steps: int | None = None  # of the team without slips; None: not computed
     stall: Stall | None = None
     remark: str = ""  # why the team was not played
     dead_ends: Mapping[str, UnrewardedState] = field(default_factory=dict)  # of agents that can never be rewarded
 
     @property
     def ok(self) -> bool:
-        """Whether the team completes its task, or was not played; with rewards, whether it earns what can be earned.
-
-        That is something, unless no agent alone can hope for anything.
-        """
+        """Whether the team completes its task, has a positive return if an agent alone can, or was not played."""
         if self.mean_return is not None:
             return self.mean_return > 0 or not any(self.rewarded.values())
         return self.success is None or self.success >= ENOUGH
 
     @property
     def passes(self) -> bool:
-        """Whether the team completes its task, or was not played, and every agent alone can be rewarded.
-
-        With rewards, there may be agents that can only lose.
-        """
+        """Whether it is ok and, in a task without other rewards, each agent alone can be rewarded."""
         return self.ok and (self.mean_return is not None or all(self.rewarded.values()))
 
     @cached_property
@@ -151,16 +141,16 @@ class TeamCheck:
         rate = f"in {self.success:.0%} of {EPISODES} episodes" if self.success else f"in none of {EPISODES} episodes"
         return f"The team of planned policies completes the task {rate}: the agents, each planning alone, stall."
 
-    @cached_property
+    @property
     def problems(self) -> tuple[str, ...]:
-        """Where the team stalls, one sentence."""
+        """Where the team stalls, in one sentence."""
         return () if self.ok or self.stall is None else (f"The team stalls {self.stall}.",)
 
     def as_json(self) -> dict[str, object] | None:
         if self.success is None:
             return None
-        earned = {} if self.mean_return is None else {"return": self.mean_return}
-        return earned | {
+        rewards = {} if self.mean_return is None else {"return": self.mean_return}
+        return rewards | {
             "success": self.success,
             "steps": self.median_steps,
             "fewest_steps": self.fewest_steps,
@@ -169,9 +159,9 @@ class TeamCheck:
 
 
 def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK) -> TeamCheck:
-    """Plan a team as agents would that expect of teammates what these do, play it, and look where it stalls.
+    """Plan policies of agents that assume the readiness that their teammates have, play the team, and find its stall.
 
-    `least_steps` is a lower bound on the steps of an episode, as far as it is known; `most_work` limits the search.
+    `least_steps` is a known lower bound on the steps of an episode; `most_work` limits the search.
     """
     tables = compile_task(task)
     pairs = int(tables.states.astype(np.int64).sum()) * tables.cells
@@ -182,17 +172,18 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
     if not tables.has_rewards:
         with suppress(TaskError):
             fewest = fewest_steps(joint_space(tables, MOST_JOINT_STATES))
-    horizon = min(MAX_STEPS, LONGEST_WAYS * patience_of(tables)) if tables.has_rewards else MAX_STEPS
+    horizon = min(MAX_STEPS, LONGEST_PATHS * patience_of(tables)) if tables.has_rewards else MAX_STEPS
     least = least_steps if fewest is None else fewest
     search = TeamSearch(tables, readiness, DISCOUNT, moves, horizon, most_work=most_work, fewest_steps=least)
     team = search.run()
-    chances, hopes = readiness.believe(BELIEFS[0]), dict[str, bool]()  # of each agent alone
-    for number, agent in enumerate(task.agents):
-        value = search.values(number, chances)[tables.starts(number), :, tables.initial[number]]
-        hopes[agent] = bool(value.max() > 0)
-    dead_ends = {} if tables.has_rewards else _dead_ends(task, search, hopes, chances)
-    rewarded = hopes if tables.has_rewards else {agent: agent not in dead_ends for agent in task.agents}
-    first = 1_000_000  # others are played than those by which it was chosen
+    chances, rewarded = readiness.believe(BELIEFS[0]), dict[str, bool]()  # of each agent alone
+    for index, agent in enumerate(task.agents):
+        value = search.values(index, chances)[tables.starts(index), :, tables.initial[index]]
+        rewarded[agent] = bool(value.max() > 0)
+    dead_ends = {} if tables.has_rewards else _find_dead_ends(task, search, rewarded, chances)
+    if not tables.has_rewards:
+        rewarded = {agent: agent not in dead_ends for agent in task.agents}
+    first = 1_000_000  # episodes other than those by which the team was chosen
     played = replace(search, max_steps=MAX_STEPS).play(team.values, EPISODES, first)
     if not tables.has_rewards and 0.5 < (played.steps >= 0).mean() < ENOUGH:
         team, first = search.thorough().run(team.chances), 2 * first
@@ -200,55 +191,49 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
     is_done = played.steps >= 0
     success = float(is_done.mean())
     median = float(np.median(np.where(is_done, played.steps, MAX_STEPS))) if success > 0.5 else None
-    earned = float(played.returns.mean()) if tables.has_rewards else None
-    check = TeamCheck(rewarded, success, median, earned, fewest, dead_ends=dead_ends)
+    mean_return = float(played.returns.mean()) if tables.has_rewards else None
+    check = TeamCheck(rewarded, success, median, mean_return, fewest, dead_ends=dead_ends)
     if check.ok:
         return check
     worst = int(np.argmin(played.returns)) if tables.has_rewards else int(np.flatnonzero(~is_done)[0])
     return replace(check, stall=find_stall(task, team.values, first + worst))
 
 
-def _dead_ends(
-    task: Task, search: TeamSearch, hopes: Mapping[str, bool], chances: Chances
+def _find_dead_ends(
+    task: Task, search: TeamSearch, rewarded: Mapping[str, bool], chances: Chances
 ) -> dict[str, UnrewardedState]:
-    """Find agents that can never be rewarded, alone and with teammates that are ready now and then."""
-    tables, dead_ends = search.tables, {}
-    for number, agent in enumerate(task.agents):
-        if tables.is_final[number, tables.initial[number]] or hopes[agent]:
+    """Find agents that can never be rewarded, if teammates are ready with some probability."""
+    tables, names, dead_ends = search.tables, tuple(task.events), {}
+    for index, (agent, machine) in enumerate(task.machines.items()):
+        if tables.is_final[index, tables.initial[index]] or rewarded[agent]:
             continue
-        table, names = search.readiness.table(number, chances), tuple(task.events)
-        reached = search.planner(number, table).reachable_states(table)
-        if not tables.is_final[number, : len(reached)][reached].any():  # values of far rewards may be rounded to 0
-            dead_end = _dead_end(task.machines[agent], np.flatnonzero(reached).tolist())
-            happened = table.happened[task.machines[agent].states.index(dead_end.state)]  # [H, J, R]
-            rows = happened.reshape(-1, happened.shape[2]).tolist()
-            traces = [tuple(names[event] for event in row if event >= 0) for row in rows]
-            longer = [trace for trace in traces if len(trace) > 1 and trace[0] in dead_end.events]
-            dead_ends[agent] = replace(dead_end, at_once=min(longer, key=len, default=()))
+        table = search.readiness.table(index, chances)
+        is_reached = search.planner(index, table).reachable_states(table)
+        if not machine.is_final[is_reached].any():  # values of distant rewards may be rounded to 0
+            state, events = _nearest_state(machine, np.flatnonzero(is_reached).tolist())
+            happened = table.happened[machine.states.index(state)].reshape(-1, table.happened.shape[3])
+            traces = [tuple(names[event] for event in row if event >= 0) for row in happened.tolist()]
+            longer = [trace for trace in traces if len(trace) > 1 and trace[0] in events]
+            dead_ends[agent] = UnrewardedState(state, events, min(longer, key=len, default=()))
     return dead_ends
 
 
-def _dead_end(machine: RewardMachine, reached: Sequence[int]) -> UnrewardedState:
-    """Pick the state that is nearest to completion of those that are reached, and the events that would lead on."""
-    states = tuple(machine.states)
-    before: dict[str, list[str]] = {}
+def _nearest_state(machine: RewardMachine, reached: Sequence[int]) -> tuple[str, tuple[str, ...]]:
+    """Pick the reached state that is nearest to a final one, and list its events that lead nearer."""
+    sources: dict[str, list[str]] = {}
     for (state, _), target in machine.transitions.items():
-        before.setdefault(target, []).append(state)
-    distance = distances_from(machine.final, lambda state: before.get(state, ()))
-    nearest = min((states[state] for state in reached), key=lambda state: distance.get(state, len(states)))
-    events = (
-        event
-        for (state, event), target in machine.transitions.items()
-        if state == nearest and distance.get(target, len(states)) < distance.get(nearest, 0)
-    )
-    return UnrewardedState(nearest, tuple(events))
+        sources.setdefault(target, []).append(state)
+    distance = dict.fromkeys(machine.states, len(machine.states))
+    distance |= distances_from(machine.final, lambda state: sources.get(state, ()))
+    nearest = min((machine.states.at(state) for state in reached), key=distance.__getitem__)
+    moves = machine.moves.get(nearest, {})
+    return nearest, tuple(event for event, target in moves.items() if distance[target] < distance[nearest])
 
 
 def find_stall(task: Task, values: Values, episode: int) -> Stall:
-    """Play an episode that fails once more, and say what happened in it, and who waits for what in the end."""
+    """Play a failed episode again, and find its trace and what agents wait for at its end."""
     tables, events = compile_task(task), tuple(task.events)
-    names = [tuple(machine.states) for machine in task.machines.values()]
-    steps: list[Step] = []
+    names, steps = [tuple(machine.states) for machine in task.machines.values()], list[Step]()
 
     def watch(_: Ints, cell: Ints, __: object, settled: SettledCases) -> None:
         happened = [events[event] for event in settled.events()[0]]
@@ -262,20 +247,20 @@ def find_stall(task: Task, values: Values, episode: int) -> Stall:
 
 
 def describe_stall(task: Task, trace: Sequence[str], steps: Sequence[tuple[Sequence[int], Sequence[str]]]) -> Stall:
-    """Say who waits for what at the end of an episode, given the agents' cells and machine states after each step."""
+    """Find what agents wait for at the end of an episode, from their cells and machine states after each step."""
     waiting, last = {}, dict(zip(task.agents, steps[-1][0], strict=True))
-    for number, agent in enumerate(task.agents):
-        path = [None, *(cells[number] for cells, _ in steps)]  # from the cell before the first step, which is not told
-        places = [(cells[number], states[number]) for cells, states in steps[-WINDOW:]]
-        cell, state = places[-1]
+    for index, agent in enumerate(task.agents):
+        cells = [None, *(cells[index] for cells, _ in steps)]  # the cell before the first step is not known
+        window = [(cells[index], states[index]) for cells, states in steps[-WINDOW:]]
+        cell, state = window[-1]
         around = {task.grid.neighbor(cell, action) for action in range(STAY)} if task.bodies else ()
         proposed = Counter(
             event
-            for place, before in zip(places, path[-len(places) - 1 :], strict=False)
-            for event in propose(task, agent, *place, before)
+            for pair, before in zip(window, cells[-len(window) - 1 :], strict=False)
+            for event in propose(task, agent, *pair, before)
         )
         events = tuple(event for event, _ in proposed.most_common())
-        is_done, is_moving = state in task.machines[agent].final, len({cell for cell, _ in places}) > 1
+        is_done, is_moving = state in task.machines[agent].final, len({cell for cell, _ in window}) > 1
         beside = tuple(other for other, end in last.items() if other != agent and end in around)
         waiting[agent] = Wait(state, describe_cell(task, cell), events, is_done, is_moving, beside)
     return Stall(tuple(trace), waiting)

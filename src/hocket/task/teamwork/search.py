@@ -1,14 +1,14 @@
-"""Search for a team: best responses to readiness that is counted in team episodes, one agent at a time.
+"""Search for a team: iterated best responses to readiness that is estimated in team episodes.
 
-Each agent plans alone, given the readiness that it expects of its teammates. The team is played, and how often an
-agent's proposals succeed is counted: against this readiness it plans again, while the others keep their plans. The best
-team is kept, by success and then by steps, or by its mean return where the task has rewards. Further starts are
+Each agent plans alone, with the readiness that it assumes of its teammates. The team is played, and readiness is
+estimated by how often an agent's proposals succeed; with it the agent plans again, while the others keep their plans.
+The best team is kept, by success and then by steps, or by its mean return if the task has rewards. Further starts are
 agreements, each a trace of the team machine that all agents expect the team to follow, and lower readiness.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -25,31 +25,30 @@ from hocket.task.teamwork.planning import Planner
 from hocket.task.teamwork.play import PlayedEpisodes, TeamMoves, Values, play_team
 from hocket.task.teamwork.readiness import Chances, Readiness
 
-BELIEFS = (0.3, 0.05, 0.01)  # how ready teammates are per step, at the start
-LIKELY, UNLIKELY = 0.3, 0.003  # readiness for what was agreed on, and for everything else
+BELIEFS = (0.3, 0.05, 0.01)  # readiness of teammates that is assumed at the start
+LIKELY, UNLIKELY = 0.3, 0.003  # readiness for events that were agreed on, and for all others
 MOST_AGREEMENTS = 12
 ROUNDS = 3  # of planning from a start; in each, every agent plans once
-EPISODES = 60  # that are played to judge a team
+EPISODES = 60  # that are played to rate a team
 MANY_TIMES, MOST_TIMES = 4, 16  # as many episodes, to detect rare and very rare failures
 ENOUGH = 0.99  # success of a team that works
 MOST_REMEMBERED = 2**26  # bytes of plans, and of episodes of teams
-
 
 Trace = tuple[tuple[int, int], ...]  # of the team machine: states and events
 
 
 class PlannedTeam(NamedTuple):
-    """Agents with the readiness against which each has planned."""
+    """The action values of all agents, with the readiness for which each has planned."""
 
     values: Values
     chances: Chances
-    score: tuple[float, float]  # success or the mean return, and the mean steps with their sign changed
-    changes: int  # plans until it was found
+    score: tuple[float, float]  # success or the mean return, and the mean steps, negated
+    changes: int  # plans made until this team
 
 
 @dataclass(frozen=True)
 class TeamSearch:
-    """How a team is looked for, in the true world or in what agents have learnt of it."""
+    """A search for a team, with the moves of the task or those that agents have learnt."""
 
     tables: Tables
     readiness: Readiness
@@ -58,25 +57,25 @@ class TeamSearch:
     max_steps: int  # of an episode
     seed: int = 0
     beliefs: Sequence[float] = BELIEFS
-    most_work: float = np.inf  # agent-steps of episodes; the search ends with the best team so far
+    most_work: float = np.inf  # agent-steps of episodes, after which the search ends with the best team so far
     fewest_steps: float = 0  # a lower bound without slips; the search ends with a team that attains it
-    episodes: int = EPISODES  # that are played to judge a team
+    episodes: int = EPISODES  # that are played to rate a team
     enough: float = ENOUGH  # success above which no other start is tried, except agreements
     _planners: dict[int, Planner] = field(default_factory=dict, init=False)
     _plans: dict[tuple[int, bytes], NDArray[np.float32]] = field(default_factory=dict, init=False)  # by readiness
     _teams: dict[tuple[int, int, bytes], PlayedEpisodes] = field(default_factory=dict, init=False)  # by best actions
 
     def run(self, first: Chances | None = None) -> PlannedTeam:
-        """Play the team of every start, then improve them, the best one first; return the best of all.
+        """Play the team of each start, then improve all teams, the best one first; return the best of all.
 
         Once a team succeeds, only agreements are still tried, and teams are improved only while steps decrease.
         """
         best: PlannedTeam | None = None
-        waiting: list[tuple[PlannedTeam, Iterator[tuple[PlannedTeam, PlayedEpisodes]]]] = []
+        queue: list[tuple[PlannedTeam, Iterator[tuple[PlannedTeam, PlayedEpisodes]]]] = []
         work, revised = 0.0, RevisedAgreements(self.tables)
 
         def keep(team: PlannedTeam, played: PlayedEpisodes) -> tuple[PlannedTeam, bool]:
-            """Keep the better one of two teams; also say whether to stop: work is up, or none takes fewer steps."""
+            """Return the better one of two teams, and whether to stop: at the work limit or the fewest steps."""
             nonlocal work
             work += float(played.length.sum()) * len(self.tables.start)
             is_fastest = (played.steps >= 0).all() and np.median(played.steps) <= self.fewest_steps
@@ -92,9 +91,9 @@ class TeamSearch:
             best, is_over = keep(team, revised.last)
             if is_over:
                 return best
-            waiting.append((team, improvements))
+            queue.append((team, improvements))
         assert best is not None
-        for _, improvements in sorted(waiting, key=lambda pair: pair[0].score, reverse=True):
+        for _, improvements in sorted(queue, key=lambda pair: pair[0].score, reverse=True):
             is_enough = self.is_enough(best.score)
             for team, played in improvements:
                 before, (best, is_over) = best, keep(team, played)
@@ -105,7 +104,7 @@ class TeamSearch:
         return best
 
     def is_enough(self, score: tuple[float, float]) -> bool:
-        """Say whether a team succeeds; with rewards, there may always be one that earns more."""
+        """Return whether a team succeeds; never in a task with rewards, where another team may have a higher return."""
         return not self.tables.has_rewards and score[0] >= self.enough
 
     def _starts(self, first: Chances | None, revised: RevisedAgreements) -> Iterator[tuple[Chances, bool]]:
@@ -121,12 +120,11 @@ class TeamSearch:
             yield self.readiness.believe(chance), False
 
     def _improve(self, start: Chances) -> Iterator[tuple[PlannedTeam, PlayedEpisodes]]:
-        """Yield the team of a start and those that come of best responses in turn, each with its episodes."""
-        agents, chances = len(self.tables.start), start.copy()
+        """Yield the team of a start and its improvements by best responses in turn, each with its episodes."""
+        agents, chances, unchanged = len(self.tables.start), start.copy(), 0
         values = np.stack([self.values(agent, chances) for agent in range(agents)])
         played = self.play(values)
         yield PlannedTeam(values.copy(), chances.copy(), self.score(played), agents), played
-        unchanged = 0
         for change in range(ROUNDS * agents):
             agent = change % agents
             chances[agent] = self.readiness.count(played.counts, start)[agent]
@@ -140,20 +138,19 @@ class TeamSearch:
             yield PlannedTeam(values.copy(), chances.copy(), self.score(played), change), played
 
     def score(self, played: PlayedEpisodes) -> tuple[float, float]:
-        """Rate a team, for which a failure counts the more, the more events its machines still need."""
-        left = self._events_left[np.arange(len(self.tables.start)), played.state].sum(axis=1)
-        return played.score(self.max_steps, left / max(1, self._events_left.sum()))
+        """Rate a team; failures count more if the agents' machines need more events to their final states."""
+        remaining = self._remaining_events[np.arange(len(self.tables.start)), played.state].sum(axis=1)
+        return played.score(self.max_steps, remaining / max(1, self._remaining_events.sum()))
 
     @cached_property
-    def _events_left(self) -> NDArray[np.int64]:
+    def _remaining_events(self) -> NDArray[np.int64]:
         """Count the fewest events to a final state, for each state of each machine: [N, U]."""
-        event, states = self.tables.event, np.arange(self.tables.event.shape[1])
-        target = np.where(event >= 0, self.tables.next_state, states[:, None, None]).reshape(*event.shape[:2], -1)
-        left = np.where(self.tables.is_final, 0, len(states))
-        for _ in states:
-            following = np.take_along_axis(left, target.reshape(len(left), -1), axis=1).reshape(target.shape)
-            left = np.minimum(left, 1 + following.min(axis=2))
-        return left
+        agents, states, *_ = self.tables.event.shape  # without an event, the next state is the same
+        remaining = np.where(self.tables.is_final, 0, states)
+        for _ in range(states):
+            after = np.take_along_axis(remaining, self.tables.next_state.reshape(agents, -1).astype(np.intp), axis=1)
+            remaining = np.minimum(remaining, 1 + after.reshape(agents, states, -1).min(axis=2))
+        return remaining
 
     def values(self, agent: int, chances: Chances) -> NDArray[np.float32]:
         """Compute an agent's action values given readiness, padded to the shape that all agents share."""
@@ -168,7 +165,7 @@ class TeamSearch:
         return self._plans[key]
 
     def planner(self, agent: int, table: IndividualTable) -> Planner:
-        """Give what plans of an agent have in common, whatever the chances of its table."""
+        """Return the planner of an agent, which is the same for any readiness."""
         if agent not in self._planners:
             self._planners[agent] = Planner(table, *self.moves.outcomes(agent))
         return self._planners[agent]
@@ -178,7 +175,7 @@ class TeamSearch:
         return replace(self, episodes=times * EPISODES, enough=1.0, most_work=times * self.most_work)
 
     def play(self, values: Values, episodes: int | None = None, first: int = 0) -> PlayedEpisodes:
-        """Play episodes of a team; those of the same best actions are played only once."""
+        """Play episodes of a team, once for the same best actions."""
         numbers = range(first, first + (episodes or self.episodes))
         key = first, len(numbers), blake2b(np.packbits(_is_best(values)).tobytes()).digest()
         if key not in self._teams:
@@ -197,19 +194,19 @@ def _is_best(values: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 
 class RevisedAgreements:
-    """Agreements on what comes next in each state of the team machine, revised where the team then stalls.
+    """Agreements on the next event in each state of the team machine, revised after the team stalls.
 
-    The machine does not say everything that the map requires, such as a door that must be held open before anybody can
-    pass. If a team waits in vain for an event in some state, another event is agreed on in that state.
+    The machine does not describe everything that the map requires, such as a door that one agent must hold open for
+    another. If a team waits in vain for an event in some state, another event is agreed on in that state.
     """
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.last: PlayedEpisodes | None = None  # the episodes that were played last
-        self.vain = set[tuple[int, int]]()  # team states and events that were waited for
+        self.vain = set[tuple[int, int]]()  # team states and events that the team waited for in vain
 
     def starts(self, readiness: Readiness) -> Iterator[Chances]:
-        """Yield what agents expect; before the next one, `last` must be set."""
+        """Yield the readiness of each agreement; before the next one, `last` must be set."""
         for _ in range(MOST_AGREEMENTS):
             agreed = self.next_events()
             if self.tables.team_initial not in agreed:
@@ -219,54 +216,47 @@ class RevisedAgreements:
                 return
             stalled = self.last.state[self.last.steps < 0]  # [failures, N]
             is_there = (stalled[:, :, None] == self.tables.team_class).all(axis=1)  # [failures, V]
-            before = len(self.vain)
-            self.vain.update((v, agreed[v]) for v in np.flatnonzero(is_there.any(axis=0)).tolist() if v in agreed)
+            states, before = np.flatnonzero(is_there.any(axis=0)).tolist(), len(self.vain)
+            self.vain.update((state, agreed[state]) for state in states if state in agreed)
             if len(self.vain) == before:
                 return
 
     def next_events(self) -> dict[int, int]:
-        """Find the next event of a shortest trace to completion from each state, without events waited for in vain."""
-        forward = [
-            [event for event in np.flatnonzero(row >= 0).tolist() if (state, event) not in self.vain]
-            for state, row in enumerate(self.tables.team_next)
-        ]
-        traces = _shortest(self.tables, forward, backwards=True)
+        """Find the first event of a shortest trace from each state to a final one, without those waited for in vain."""
+        traces = _shortest(self.tables, self.vain, backwards=True)
         return {state: trace[0][1] for state, trace in traces.items() if trace}
 
 
 def agreements(tables: Tables, most: int) -> list[Trace]:
-    """List traces (team states and events) that complete the team machine, such that each choice of an event is in one.
+    """List traces that complete the team machine, such that each event of a state with several events is in one.
 
-    Each is a shortest trace with some choice; traces with the most choices that are in no earlier trace come first.
+    Each is a shortest trace with such an event; traces with most events that are in no earlier trace come first.
     """
-    forward = [np.flatnonzero(row >= 0).tolist() for row in tables.team_next]
-    to_state = _shortest(tables, forward, backwards=False)
-    to_final = _shortest(tables, forward, backwards=True)
-    traces: dict[Trace, None] = {}
-    for state, events in enumerate(forward):
-        for event in events if len(events) > 1 and state in to_state else ():
-            target = int(tables.team_next[state, event])
-            if target in to_final:
-                traces[(*to_state[state], (state, event), *to_final[target])] = None
-    chosen, left, covered = list[Trace](), list(traces), set[tuple[int, int]]()
-    while left and len(chosen) < most:
-        trace = max(left, key=lambda trace: (len({*trace} - covered) / (1 + len(trace)), -len(trace)))
+    to_state, to_final = (_shortest(tables, backwards=backwards) for backwards in (False, True))
+    traces, has_choice = dict[Trace, None](), (tables.team_next >= 0).sum(axis=1) > 1
+    for state, event in np.argwhere((tables.team_next >= 0) & has_choice[:, None]).tolist():
+        target = int(tables.team_next[state, event])
+        if state in to_state and target in to_final:
+            traces[(*to_state[state], (state, event), *to_final[target])] = None
+    chosen, remaining, covered = list[Trace](), list(traces), set[tuple[int, int]]()
+    while remaining and len(chosen) < most:
+        trace = max(remaining, key=lambda trace: (len({*trace} - covered) / (1 + len(trace)), -len(trace)))
         if covered.issuperset(trace):
             break
-        left.remove(trace)
+        remaining.remove(trace)
         covered.update(trace)
         chosen.append(trace)
     return chosen
 
 
-def _shortest(tables: Tables, forward: Sequence[Sequence[int]], *, backwards: bool) -> dict[int, Trace]:
-    """Find a shortest trace to each state of the team machine; backwards, from each to a final one."""
-    links: list[list[tuple[tuple[int, int], int]]] = [[] for _ in forward]
-    for state, events in enumerate(forward):
-        for event in events:
+def _shortest(tables: Tables, excluded: Collection[tuple[int, int]] = (), *, backwards: bool) -> dict[int, Trace]:
+    """Find a shortest trace of the team machine to each state; backwards, from each state to a final one."""
+    links: list[list[tuple[tuple[int, int], int]]] = [[] for _ in tables.team_next]
+    for state, event in np.argwhere(tables.team_next >= 0).tolist():
+        if (state, event) not in excluded:
             target = int(tables.team_next[state, event])
             begin, end = (target, state) if backwards else (state, target)
             links[begin].append(((state, event), end))
-    roots = np.flatnonzero(tables.team_final).tolist() if backwards else [tables.team_initial] if forward else []
+    roots = np.flatnonzero(tables.team_final).tolist() if backwards else [tables.team_initial] if links else []
     tree = search_tree(-1, lambda state: links[state] if state >= 0 else [((-1, -1), root) for root in roots])
     return {state: tuple(path_to(tree, state)[1:][:: -1 if backwards else 1]) for state in tree if state >= 0}
