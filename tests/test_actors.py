@@ -72,7 +72,7 @@ def test_an_actor_takes_every_kind_of_observation_and_plain_names(runs, kind):
     rng = np.random.default_rng(0)
     names = list(env.machine.states)
     for cell, state in zip(rng.integers(TASK.grid.cells, size=40), rng.integers(len(names), size=40), strict=True):
-        seen, name = env.sight.show(int(cell), int(state)), names[state]
+        seen, name = env.encoder.encode(int(cell), int(state)), names[state]
         assert np.array_equal(actor.q(seen), q[cell, :, state])
         for pair in ((cell, name), (TASK.grid.row_column(int(cell)), name)):
             assert np.array_equal(actor.q(pair), q[cell, :, state])

@@ -141,7 +141,7 @@ def test_a_decomposition_steps_as_a_wrapped_world_does():
                     agent: [event for e, event in enumerate(machines.events) if holds[copy, a, e] and event in knows]
                     for a, (agent, knows) in enumerate(decomposition.knows.items())
                 }
-                events = rules.happen(answer, named(machines, before.agents[copy]), machines.agents, {}).events
+                events = rules.settle(answer, named(machines, before.agents[copy]), machines.agents, {}).events
                 assert {machines.events[e] for e in np.flatnonzero(happened[copy])} == set(events)
                 happened_at_all += len(events)
                 after = named(machines, before.agents[copy])

@@ -83,7 +83,7 @@ def test_errors_are_small_even_where_a_chain_hardly_mixes(leaf, rows):
 @given(rows_of_chances(states=6, smallest=1e-6), st.floats(0, 1e-8), st.randoms(use_true_random=False))
 def test_blurred_chances_stay_within_the_errors(rows, blur, rng):
     near = [{end: chance * rng.uniform(1 - blur, 1 + blur) for end, chance in row.items()} for row in rows]
-    found, truth = solve(make_chain(near), blur=2 * blur), solve_rationally(rows)
+    found, truth = solve(make_chain(near), input_error=2 * blur), solve_rationally(rows)
     assert contains(found.success, truth.success)
     if truth.steps_if_reached is not None:
         assert contains(found.steps_if_reached, truth.steps_if_reached)
@@ -250,8 +250,8 @@ def test_many_small_blocks_are_solved_one_after_the_other():
 def test_a_chain_that_cannot_be_certified_is_refused_with_its_size(monkeypatch):
     rows, _ = field(20, 1.0, 5)
     monkeypatch.setattr(chains, "MOST_WORK", 0)
-    monkeypatch.setattr(chains, "MOST_LOOKS", 20_000)
-    with pytest.raises(hk.HocketError, match=r"400 states does not settle in \d+ rounds"):
+    monkeypatch.setattr(chains, "MOST_READS", 20_000)
+    with pytest.raises(hk.HocketError, match=r"400 states does not converge in \d+ rounds"):
         solve(make_chain(rows))
 
 
@@ -262,7 +262,7 @@ def test_more_steps_than_floats_can_count_are_refused():
 
 
 def test_chances_that_lose_digits_are_refused():
-    with pytest.raises(hk.HocketError, match="chances must be at least"):
+    with pytest.raises(hk.HocketError, match="probabilities must be at least"):
         solve(make_chain([{GOAL: 1e-310}]))
 
 
@@ -270,4 +270,4 @@ def test_progress_is_told():
     told: list[str] = []
     solve(make_chain(walk(400, 0.25, 0.25)), report=told.append)
     assert any("rounds" in line for line in told)
-    assert told[-1] == "100% of the states taken out"
+    assert told[-1] == "100% of the states eliminated"

@@ -403,5 +403,5 @@ def test_a_terminal_is_told_how_far_a_solution_is(task, tmp_path, monkeypatch):
     monkeypatch.setattr(Status, "update", lambda _, line: told.append(line))
     runs = hk.train(meeting(), "optimal", seeds=2, steps=1)
     evaluate._solve_all(meeting(), [run.policy for run in runs], greedy=False, events=())
-    assert told[0].startswith("policy 1 of 2: ") and "joint states found" in told[0]
+    assert told[0].startswith("policy 1 of 2: ") and "joint states, " in told[0]
     assert any(line.startswith("policy 2 of 2: ") for line in told)

@@ -105,7 +105,7 @@ def test_storm_finds_the_same_success_and_time(tmp_path):
     lines += ["@nr_choices", str(count + 1), "@model"]
     for state in range(count + 1):
         own = slice(*chain.first[state : state + 2]) if state < count else slice(0, 0)
-        row = dict(zip(chain.target[own].tolist(), chain.chance[own].tolist(), strict=True)) or {count: 1.0}
+        row = dict(zip(chain.target[own].tolist(), chain.probability[own].tolist(), strict=True)) or {count: 1.0}
         label = " init" if state == 0 else " done" if state == count else ""
         lines += [f"state {state} [{int(state < count)}]{label}", "\taction 0 [0]"]
         lines += [f"\t\t{goal} : {chance!r}" for goal, chance in sorted(row.items())]

@@ -49,21 +49,27 @@ def test_what_is_seen_lies_in_its_space_and_can_be_stacked(world, kind):
             ObservationEncoder(world, 4, kind)
         return
     world.seed(0)
-    sight = ObservationEncoder(world, 4, kind)
+    encoder = ObservationEncoder(world, 4, kind)
     observations, states = [world.sample() for _ in range(6)], [0, 3, 1, 1, 2, 0]
-    rows = [sight.show(*pair) for pair in zip(observations, states, strict=True)]
-    assert all(row in sight.space for row in rows)
-    np.testing.assert_equal(sight.show_each(observations, states), stack(rows, sight.space))
+    rows = [encoder.encode(*pair) for pair in zip(observations, states, strict=True)]
+    assert all(row in encoder.space for row in rows)
+    np.testing.assert_equal(encoder.encode_each(observations, states), stack(rows, encoder.space))
 
 
 def test_a_vector_has_the_world_first_and_the_machine_last():
-    assert ObservationEncoder(spaces.Discrete(3), 2).show(1, 0).tolist() == [0, 1, 0, 1, 0]
-    assert ObservationEncoder(spaces.Box(-1, 1, (2,)), 3).show(np.float32([0.5, -1]), 2).tolist() == [0.5, -1, 0, 0, 1]
+    assert ObservationEncoder(spaces.Discrete(3), 2).encode(1, 0).tolist() == [0, 1, 0, 1, 0]
+    assert ObservationEncoder(spaces.Box(-1, 1, (2,)), 3).encode(np.float32([0.5, -1]), 2).tolist() == [
+        0.5,
+        -1,
+        0,
+        0,
+        1,
+    ]
 
 
 def test_an_index_counts_the_machine_fastest():
-    sight = ObservationEncoder(spaces.Discrete(3), 2, "index")
-    assert [int(sight.show(cell, state)) for cell in range(3) for state in range(2)] == [0, 1, 2, 3, 4, 5]
+    encoder = ObservationEncoder(spaces.Discrete(3), 2, "index")
+    assert [int(encoder.encode(cell, state)) for cell in range(3) for state in range(2)] == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_kind_of_observation_that_does_not_exist_is_told_the_nearest():
@@ -269,8 +275,8 @@ def test_counterfactuals_are_seen_as_everything_else_is(kind):
     env = hk.gym.individual_env("buttons", "A3", observation=kind)
     env.reset(seed=0)
     others: Counterfactuals = env.step(1)[4]["counterfactuals"]
-    rows = [env.sight.show(cell, state) for cell, state in zip([8] * len(others.state), others.state, strict=True)]
-    np.testing.assert_equal(others.observation, stack(rows, env.sight.space))
+    rows = [env.encoder.encode(cell, state) for cell, state in zip([8] * len(others.state), others.state, strict=True)]
+    np.testing.assert_equal(others.observation, stack(rows, env.encoder.space))
     assert others.reward.shape == others.terminated.shape == others.state.shape == (2,)
 
 
@@ -357,8 +363,8 @@ def test_the_shaped_return_differs_by_the_potentials_of_its_ends(task):
             factor *= discount
             if over:
                 break
-        worth = shaped.world.potential
-        assert difference == pytest.approx(factor * worth[shaped.state] - worth[shaped.world.table.initial])
+        worth = shaped.model.potential
+        assert difference == pytest.approx(factor * worth[shaped.state] - worth[shaped.model.table.initial])
 
 
 # Ends and mistakes.

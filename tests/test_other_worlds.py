@@ -14,7 +14,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import hocket as hk
-from hocket.adapters.policies import _together
+from hocket.adapters.policies import _merge_events
 
 with warnings.catch_warnings():  # it imports a game in a way that it calls deprecated itself
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -215,7 +215,7 @@ def test_a_scripted_team_completes_its_task_from_most_starts(make, act):
         events = []
         while env.agents:
             seen, rewards, _, _, infos = env.step({agent: policy(agent, seen[agent]) for agent in env.agents})
-            events += _together([info["events"] for info in infos.values()])
+            events += _merge_events([info["events"] for info in infos.values()])
             inside = {agent: machine.members[env.states[agent]] for agent, machine in env.machines.items()}
             assert all(env.team_state in own for own in inside.values())  # nobody rules out where the team is
         assert set(rewards.values()) == {float(env.completed)}

@@ -206,13 +206,13 @@ def test_an_agent_alone_learns_the_values_that_value_iteration_gives():
         sync_probability=1.0, learning_rate=1.0, temperature=10.0, max_episode_steps=30
     )
     view = env.individual("A2", Corridor(), lambda step: here_alone(step), sync_probability=1.0)
-    world = ViewSteps(view, seed=1, place=1, counterfactuals=True)
+    world = ViewSteps(view, seed=1, agent=1, counterfactuals=True)
     agent = QrmAgent(world, settings, seed=1)
     for t in range(3_000):
         agent.train(t)
     expected = values_of(env.machines["A2"], 0.9, 1.0)
     for place in range(LENGTH):
-        np.testing.assert_allclose(agent.q[world.seen[place]].T[:3], expected[place, :3], atol=1e-6)
+        np.testing.assert_allclose(agent.q[world.numbers[place]].T[:3], expected[place, :3], atol=1e-6)
 
 
 def here_alone(step):
@@ -228,7 +228,7 @@ def test_a_team_as_one_learns_the_values_that_value_iteration_gives():
         learner.train(t)
     q = learner.q
     state = world.team.number
-    here = world.seen[1, 3]  # A1 one step to the left of the middle, A2 one to the right of it
+    here = world.numbers[1, 3]  # A1 one step to the left of the middle, A2 one to the right of it
     assert q[here, :, state["2"]].max() == 1.0 and q[here].argmax(axis=0)[state["2"]] == 2 * 3 + 0
     assert q[here, :, state["1"]].max() == pytest.approx(0.9**2)  # the door, back to the middle: the third step pays
     assert q[here, :, state["0"]].max() == pytest.approx(0.9**4)  # the key first, three steps, and two steps back
@@ -308,7 +308,7 @@ def test_views_of_ones_own_are_trained_in():
 @pytest.mark.parametrize(
     ("make", "arguments", "said"),
     [
-        (lambda: team("float"), {}, "observations that come again, got Box"),
+        (lambda: team("float"), {}, "observations that recur, got Box"),
         (team, {"learner": "sweep"}, "sweep needs a task of hocket's own: it knows where on the map"),
         (team, {"learner": "optimal"}, "optimal needs a task of hocket's own: it plans with the map"),
         (team, {"learner": "iql", "views": {}}, "views are for learners that train each agent alone"),

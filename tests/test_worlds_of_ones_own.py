@@ -174,7 +174,7 @@ def test_a_world_for_one_agent_is_refused_with_the_line_to_add():
     with pytest.raises(hk.HocketError, match=r"pass a copy for each: \{agent: make_env\(\) for agent in knows\}"):
         hk.gym.wrap(Number(), machine=PAIR, knows={"A1": {"go", "both"}}, label=above)
     shared = Number()
-    with pytest.raises(hk.HocketError, match="a world of its own"):
+    with pytest.raises(hk.HocketError, match="an environment of its own"):
         hk.gym.to_parallel({"A1": shared, "A2": shared})
     with pytest.raises(hk.HocketError, match="each agent needs a Gymnasium environment, got 'A1': 3"):
         hk.gym.to_parallel({"A1": 3})

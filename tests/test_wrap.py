@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pettingzoo import ParallelEnv
 
 import hocket as hk
-from hocket.adapters.convert import individual_world
+from hocket.adapters.convert import to_individual
 from hocket.adapters.events import Synchronisation
 from hocket.machine.names import Names
 from hocket.task.episode import SYNC_PROBABILITY
@@ -267,11 +267,11 @@ def test_whatever_the_labels_say_nobody_rules_out_where_the_team_is(team, seed, 
         present = [agent for agent in found.knows if rng.random() < 0.9]
         each = {agent: [event for event in own if rng.random() < 0.5] for agent, own in found.knows.items()}
         answer = each if rng.random() < 0.5 else {event for own in each.values() for event in own}
-        happened = rules.happen(answer, states, present, {}).events
+        happened = rules.settle(answer, states, present, {}).events
         assert len(happened) == len(set(happened))
         assert {agent for event in happened for agent in rules.knowers[event]} <= set(present)
         for event in happened:
-            assert not isinstance(answer, dict) or all(event in each[agent] for agent in rules.parties[event])
+            assert not isinstance(answer, dict) or all(event in each[agent] for agent in rules.controllers[event])
             states.update({a: found.machines[a].transitions[states[a], event] for a in rules.knowers[event]})
         trace += happened
         team_state = team.machine.run(trace, undefined="blocking").state
@@ -923,7 +923,7 @@ def test_a_parallel_world_stays_as_it_is():
         (lambda: hk.gym.to_parallel(Words(), ["one", "two"]), "have names already"),
         (lambda: hk.gym.to_parallel(Number()), "Tuple spaces"),
         (lambda: hk.gym.to_parallel(3), "must have reset and step"),
-        (lambda: individual_world(Pairs()), "needs a world for one, got agents agent_0, agent_1"),
+        (lambda: to_individual(Pairs()), "needs an environment for one agent, got agents agent_0, agent_1"),
     ],
     ids=["too few names", "the same name", "names twice", "one agent", "a number", "two agents"],
 )
@@ -941,7 +941,7 @@ def test_an_action_must_be_given_for_every_place():
 
 @pytest.mark.parametrize("world", [lambda: Pairs(places=1), lambda: Words(("a", "b"), ("A1",), longest=5)])
 def test_a_multi_agent_world_with_one_agent_serves_an_individual_agent(world):
-    env = individual_world(world())
+    env = to_individual(world())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(env, skip_render_check=True)

@@ -1,7 +1,7 @@
-"""Reward machines as arrays: any number of copies of a team advance at once, as pure functions.
+"""Reward machines as arrays: pure functions that step any number of copies of a team at once.
 
 Arrays are those of any library of the array API standard: NumPy, PyTorch, JAX, CuPy. Shapes are static and nothing
-branches on values, so that the functions can be compiled, mapped and scanned. Leading axes may be any; N agents, U
+branches on values, so that the functions can be compiled, mapped and scanned. Any leading axes are allowed; N agents, U
 states of the largest machine, E events.
 """
 
@@ -31,15 +31,15 @@ from hocket.task.task import Task
 
 ENCODINGS = ("onehot", "index")
 MOST_ROWS = 2**16  # of a table
-MOST_UNROLLED = 256  # rounds, each of which is written out
+MOST_UNROLLED = 256  # rounds, each of which is unrolled when a library compiles them
 
-Array = Any  # of whichever library
+Array = Any  # of any library
 Library = Any
 Device = Any
 DType = Any
 Ints = NDArray[np.int32]
 Source = Task | Decomposition
-Step = Callable[..., tuple[Any, ...]]  # of states and whether conditions hold; of agents alone who is ready, too
+Step = Callable[..., tuple[Any, ...]]  # from states, conditions that hold and, of agents alone, who is ready
 
 
 class BatchedState(NamedTuple):
@@ -50,20 +50,19 @@ class BatchedState(NamedTuple):
 
 
 class BatchedStep(NamedTuple):
-    """What a step has led to, of a team, or of agents that train alone with their own machines."""
+    """The results of a step, of a team, or of agents that train alone with local machines."""
 
     state: Any  # a `BatchedState`; of agents alone the states of their machines, [..., N]
     happened: Array  # [..., E] whether each event happened; of agents alone [..., N, E], to each of them
-    reward: Array  # [...] what the team machine pays; of agents alone [..., N], what their own machines pay
+    reward: Array  # [...] of the team machine; of agents alone [..., N], of their machines
     done: Array  # [...] whether all machines are final; of agents alone [..., N]
 
 
 def batched(task: Task | Decomposition | str | Path, *, rounds: int | None = None) -> BatchedMachines:
-    """Make array functions of a task's machines, or of those of a decomposition for a world of one's own.
+    """Make array functions of a task's machines, or of those of a decomposition for any environment.
 
-    A step settles in rounds, as everywhere; of a decomposition each event happens at most once in a step, as in `wrap`,
-    and of a task each edge.
-    So many `rounds` are computed in every step, by default as many as the machines can need.
+    A step settles in rounds; of a decomposition each event happens at most once in a step, as in `wrap`, and of a task
+    each edge. So many `rounds` are computed in every step, by default as many as the machines can need.
     """
     source = task if isinstance(task, Decomposition) else with_team_machine(as_task(task))
     if isinstance(source, Decomposition) and not source.ok:
@@ -76,8 +75,8 @@ def batched(task: Task | Decomposition | str | Path, *, rounds: int | None = Non
 class BatchedMachines:
     """The machines of a team, for any number of copies at once.
 
-    `agents`, `events` and `states` name what the axes of arrays stand for. `holds` [..., N, E] says whether an agent's
-    own condition for an event holds; it is not looked at for events that the agent does not control.
+    `agents`, `events` and `states` name the entries of the axes of arrays. `holds` [..., N, E] says whether an agent's
+    condition for an event holds; it is ignored for events that the agent does not control.
     """
 
     source: Task | Decomposition
@@ -104,16 +103,16 @@ class BatchedMachines:
     @cached_property
     def tables(self) -> BatchedTables:
         """The machines as arrays of numpy."""
-        plain = tabulate(self.source, self.events, self.once)
-        sizes, controls = [len(states) for states in self.states.values()], plain.is_known & ~plain.is_told
-        step, alone = (partial(rule, plain, dtype=np.float64) for rule in (self._settle, self._settle_alone))
-        return plain._replace(
-            team_lookup=team_lookup(sizes, len(plain.team_next), controls, step),
-            alone_lookup=alone_lookup(max(sizes), controls, plain.waits, alone),
+        tables = tabulate(self.source, self.events, self.once)
+        sizes, controls = [len(states) for states in self.states.values()], tables.is_known & ~tables.is_told
+        step, alone = (partial(rule, tables, dtype=np.float64) for rule in (self._settle, self._settle_alone))
+        return tables._replace(
+            team_lookup=team_lookup(sizes, len(tables.team_next), controls, step),
+            alone_lookup=alone_lookup(max(sizes), controls, tables.waits, alone),
         )
 
     def reset(self, n: int | tuple[int, ...], like: Array = None) -> BatchedState:
-        """Put n copies (or an array of copies of some shape) in their initial states, in the library of `like`."""
+        """Return the initial states of n copies (or of copies in an array of a shape), in the library of `like`."""
         xp, device = _library(like)
         shape = (n,) if isinstance(n, int) else tuple(n)
         start = xp.asarray(self.tables.initial, device=device)
@@ -123,16 +122,16 @@ class BatchedMachines:
         )
 
     def restart(self, state: BatchedState, where: Array) -> BatchedState:
-        """Put the copies that are flagged, [...], back in their initial states."""
+        """Reset the copies that are flagged, [...], to their initial states."""
         xp, constants = self._constants(state.agents)
-        fresh = xp.broadcast_to(constants.initial, state.agents.shape)
+        agents = xp.broadcast_to(constants.initial, state.agents.shape)
         team = xp.full_like(state.team, self.tables.team_initial)
-        return BatchedState(xp.where(where[..., None], fresh, state.agents), xp.where(where, team, state.team))
+        return BatchedState(xp.where(where[..., None], agents, state.agents), xp.where(where, team, state.team))
 
     def step(self, state: BatchedState, holds: Array, reward_dtype: DType = None) -> BatchedStep:
-        """Let what can happen happen, in rounds: all that control an event and know it must be ready for it.
+        """Let all possible events happen, in rounds: all agents that control an event and know it must be ready for it.
 
-        Small machines are looked up in a table of all that can come of a step.
+        Small machines have a table of the results of all steps.
         """
         xp, constants = self._constants(holds)
         dtype, table = reward_dtype or _real(xp), constants.team_lookup
@@ -145,7 +144,7 @@ class BatchedMachines:
 
     def _settle(self, constants: BatchedTables, state: tuple[Array, Array], holds: Array, dtype: DType) -> BatchedStep:
         """Compute all rounds of a step."""
-        (xp, device), (now, team) = _library(holds), state
+        (xp, device), (now, team), is_paid = _library(holds), state, constants.team_next.shape[0]
         was_done = xp.all(_look_up(xp, constants.is_final, now), axis=-1)
         reward = xp.zeros(team.shape, dtype=dtype, device=device)
         is_ready = holds | constants.is_told  # [..., N, E]
@@ -156,44 +155,42 @@ class BatchedMachines:
             if self.once.any():
                 can = can & ~(happened & constants.once)
             chosen = _choose(xp, constants.rivals, can)
-            for event in range(len(self.events) if constants.team_next.shape[0] else 0):  # which pay in their order
-                here = chosen[..., event]
-                paid = xp.astype(_rows(xp, constants.team_reward[:, event], team), reward.dtype)
-                reward = xp.where(here, reward + paid, reward)
-                team = xp.where(here, _rows(xp, constants.team_next[:, event], team), team)
-            moves = chosen[..., None, :] & constants.is_known
-            moved = _only(xp, moves, after + 1)
-            now = xp.where(moved > 0, moved - 1, now)
-            happened = happened | chosen
+            for event in range(len(self.events) if is_paid else 0):  # rewards are added in the order of the events
+                happens = chosen[..., event]
+                added = xp.astype(_rows(xp, constants.team_reward[:, event], team), reward.dtype)
+                reward = xp.where(happens, reward + added, reward)
+                team = xp.where(happens, _rows(xp, constants.team_next[:, event], team), team)
+            following = _only(xp, chosen[..., None, :] & constants.is_known, after + 1)
+            now, happened = xp.where(following > 0, following - 1, now), happened | chosen
             if compat.is_numpy_namespace(xp) and not chosen.any():
-                break  # as all rounds to come would be
+                break  # nothing can happen in later rounds either
         done = xp.all(_look_up(xp, constants.is_final, now), axis=-1)
-        if not constants.team_next.shape[0]:
+        if not is_paid:
             reward = xp.astype(done & ~was_done, dtype)
         return BatchedStep(BatchedState(now, team), happened, reward, done)
 
     def step_alone(self, state: Array, holds: Array, ready: Array, reward_dtype: DType = None) -> BatchedStep:
-        """Advance agents that train alone, from machine states [..., N].
+        """Step agents that train alone, from machine states [..., N].
 
         An event that teammates control, too, happens only in the first round and where `ready`, [..., N, E] or [..., N,
-        1], says that the simulated teammates are; what an agent does by itself follows in rounds.
+        1], says that the simulated teammates are; events that an agent controls alone follow in rounds.
         """
         xp, constants = self._constants(holds)
-        table = constants.alone_lookup
+        dtype, table = reward_dtype or _real(xp), constants.alone_lookup
         if table is None:
-            return self._settle_alone(constants, state, holds, ready, reward_dtype or _real(xp))
+            return self._settle_alone(constants, state, holds, ready, dtype)
         row = table.base + state * table.stride
         for flags, weight in ((holds, table.weight), (ready, table.ready_weight)):
             row = row + xp.sum(xp.where(flags, weight, 0 * weight), axis=-1, dtype=xp.int32)
         after, happened, reward, done = (_rows(xp, part, row) for part in table.after)
-        return BatchedStep(after, happened, xp.astype(reward, reward_dtype or _real(xp)), done)
+        return BatchedStep(after, happened, xp.astype(reward, dtype), done)
 
     def _settle_alone(
         self, constants: BatchedTables, now: Array, holds: Array, ready: Array, dtype: DType
     ) -> BatchedStep:
         """Compute all rounds of a step of agents that train alone."""
         (xp, device), is_free = _library(holds), holds | constants.is_told
-        seen = xp.zeros((*now.shape, constants.next_state.shape[1]), dtype=xp.bool, device=device)
+        visited = xp.zeros((*now.shape, constants.next_state.shape[1]), dtype=xp.bool, device=device)
         happened = xp.zeros((*now.shape, len(self.events)), dtype=xp.bool, device=device)
         reward = xp.zeros(now.shape, dtype=dtype, device=device)
         goes_on, is_able = ~_look_up(xp, constants.is_over, now), is_free & (ready | ~constants.waits)
@@ -202,27 +199,26 @@ class BatchedMachines:
             after = _look_up(xp, constants.next_state, now)
             can = (after >= 0) & is_able & constants.is_known & goes_on[..., None] & ~(happened & constants.once)
             first = can & (xp.cumulative_sum(xp.astype(can, xp.int32), axis=-1) == 1)  # in the order of the events
-            paid = xp.astype(_look_up(xp, constants.reward, now), reward.dtype)
-            reward = reward + _only(xp, first, paid)
-            seen = seen | (constants.one_state == now[..., None])
-            if edges:  # after which states that were seen before may lead elsewhere
-                seen = seen & ~xp.any(first & constants.once, axis=-1)[..., None]
-            moved = _only(xp, first, after + 1)
-            now, happened = xp.where(moved > 0, moved - 1, now), happened | first
-            again = xp.any(seen & (constants.one_state == now[..., None]), axis=-1)
-            goes_on = (moved > 0) & ~again & ~_look_up(xp, constants.is_over, now)
+            reward = reward + _only(xp, first, xp.astype(_look_up(xp, constants.reward, now), reward.dtype))
+            visited = visited | (constants.numbers == now[..., None])
+            if edges:  # after which visited states may lead elsewhere
+                visited = visited & ~xp.any(first & constants.once, axis=-1)[..., None]
+            following = _only(xp, first, after + 1)
+            now, happened = xp.where(following > 0, following - 1, now), happened | first
+            again = xp.any(visited & (constants.numbers == now[..., None]), axis=-1)
+            goes_on = (following > 0) & ~again & ~_look_up(xp, constants.is_over, now)
             is_able = is_free & ~constants.waits
         return BatchedStep(now, happened, reward, _look_up(xp, constants.is_over, now))
 
     def counterfactuals(self, holds: Array, ready: Array, reward_dtype: DType = None) -> BatchedStep:
-        """Work out what the same step of the world would have meant in every machine state: [..., U, N].
+        """Compute the same step of agents alone in every machine state: [..., U, N].
 
         `is_state` [U, N] says which of them an agent's machine has.
         """
         xp, constants = self._constants(holds)
         holds, ready = holds[..., None, :, :], ready[..., None, :, :]
-        everywhere = xp.broadcast_to(constants.one_state[:, None], (*holds.shape[:-3], *self.tables.is_state.shape))
-        return self.step_alone(everywhere, holds, ready, reward_dtype)
+        states = xp.broadcast_to(constants.numbers[:, None], (*holds.shape[:-3], *self.tables.is_state.shape))
+        return self.step_alone(states, holds, ready, reward_dtype)
 
     @property
     def is_state(self) -> Bools:
@@ -230,20 +226,20 @@ class BatchedMachines:
         return self.tables.is_state
 
     def encode(self, state: BatchedState | Array, encoding: str = "onehot") -> Array:
-        """Show the states of the agents' machines: [..., N, U] one-hot, or by number [..., N, 1]."""
+        """Encode the states of the agents' machines: [..., N, U] one-hot, or by number [..., N, 1]."""
         require_known(encoding, ENCODINGS, "encoding")
         agents = state.agents if isinstance(state, BatchedState) else state
         xp, constants = self._constants(agents)
-        shown_as = agents[..., None] if encoding == "index" else constants.one_state == agents[..., None]
-        return xp.astype(shown_as, _real(xp))
+        encoded = agents[..., None] if encoding == "index" else constants.numbers == agents[..., None]
+        return xp.astype(encoded, _real(xp))
 
     def observe(self, observation: Array, state: BatchedState | Array, encoding: str = "onehot") -> Array:
-        """Append the states of the agents' machines to what the agents observe, [..., N, F]."""
+        """Append the states of the agents' machines to their observations, [..., N, F]."""
         xp = compat.array_namespace(observation)
         return xp.concat([observation, xp.astype(self.encode(state, encoding), observation.dtype)], axis=-1)
 
     def holds(self, cells: Array, before: Array = None) -> Array:
-        """Say which conditions hold where the agents are, [..., N] cells of a task's map: [..., N, E].
+        """Return which conditions hold in the agents' cells, [..., N] of a task's map: [..., N, E].
 
         A task with edges (an agent enters, leaves or stays) needs the cells before the step, too.
         """
@@ -259,7 +255,7 @@ class BatchedMachines:
         return holds
 
     def closed(self, state: BatchedState | Array) -> Array:
-        """Say which cells of a task's map gates close to the agents, in the states that they are in: [..., N, S]."""
+        """Return which cells of a task's map gates close to the agents in their machines' states: [..., N, S]."""
         agents = state.agents if isinstance(state, BatchedState) else state
         xp, device = _library(agents)
         return _look_up(xp, xp.asarray(self._gates, device=device), agents)
@@ -268,15 +264,15 @@ class BatchedMachines:
     def _gates(self) -> Bools:
         """Which cells are closed to an agent in a state of its machine: [N, U, S]."""
         gates = np.zeros((*self.tables.next_state.shape[:2], self._task.grid.cells), np.bool_)
-        for place, agent in enumerate(self.agents):
+        for index, agent in enumerate(self.agents):
             for state, cells in enumerate(self._task.closed_cells(agent)):
-                gates[place, state, list(cells)] = True
+                gates[index, state, list(cells)] = True
         return gates
 
     @property
     def _task(self) -> Task:
         if not isinstance(self.source, Task):
-            raise SettingsError("a decomposition has no map: whether conditions hold is the world's to say")
+            raise SettingsError("a decomposition has no map: the environment decides which conditions hold")
         return self.source
 
     @cached_property
@@ -286,11 +282,11 @@ class BatchedMachines:
         return np.array([not isinstance(source, Task) or event in source.edges for event in self.events], np.bool_)
 
     def _constants(self, like: Array) -> tuple[Library, BatchedTables]:
-        """Give the tables in the library and on the device of an array; kept where that costs a copy."""
+        """Return the tables in the library and on the device of an array; those of PyTorch are kept."""
         xp, device = _library(like)
         if compat.is_numpy_namespace(xp):
             return xp, self.tables
-        if not compat.is_torch_array(like):  # under a compiler, constants are its own
+        if not compat.is_torch_array(like):  # in a function that JAX compiles, constants belong to that function
             return xp, self.tables.to(xp, device)
         kept: dict[str, BatchedTables] = self.__dict__.setdefault("_kept", {})
         if str(device) not in kept:
@@ -299,26 +295,25 @@ class BatchedMachines:
 
 
 def _library(like: Array) -> tuple[Library, Device]:
-    """Find the library of an array, and its device; numpy without one."""
+    """Return the library of an array, and its device; numpy for None."""
     array = np.zeros(0) if like is None else like
     return compat.array_namespace(array), compat.device(array)
 
 
 def _real(xp: Library) -> DType:
-    """The library's own type for real numbers."""
+    """Return the library's default type for real numbers."""
     return xp.asarray(0.0).dtype
 
 
-def _look_up(xp: Library, table: Array, place: Array) -> Array:
-    """Look up rows of a table [N, P, ...] at places [..., N]: [..., N, ...]."""
-    agents, places, *rest = table.shape
-    flat = xp.reshape(table, (agents * places, *rest))
-    at = place + xp.arange(agents, dtype=place.dtype, device=compat.device(place)) * places
-    return _rows(xp, flat, at)
+def _look_up(xp: Library, table: Array, index: Array) -> Array:
+    """Look up rows of a table [N, P, ...] by indices [..., N]: [..., N, ...]."""
+    agents, count, *rest = table.shape
+    offset = xp.arange(agents, dtype=index.dtype, device=compat.device(index)) * count
+    return _rows(xp, xp.reshape(table, (agents * count, *rest)), index + offset)
 
 
 def _only(xp: Library, flags: Array, values: Array) -> Array:
-    """Pick the value that is flagged along the last axis, where one at most is; 0 where none is."""
+    """Return the value that is flagged along the last axis, at most one; 0 if there is none."""
     return xp.sum(xp.where(flags, values, xp.zeros_like(values)), axis=-1, dtype=values.dtype)
 
 
@@ -342,17 +337,15 @@ def _rows(xp: Library, table: Array, row: Array) -> Array:
 
 
 class Lookup(NamedTuple):
-    """What comes of every joint state of a team, or state of an agent alone, and of all conditions that may hold.
-
-    Libraries that run one operation after the other, like PyTorch, take as long for a look as for a single round. The
-    row is the sum of a base, of strides times states, and of the weights of conditions that hold.
-    """
+    """The results of steps from every joint state of a team, or state of an agent alone, under all conditions: the row
+    is the sum of a base, of strides times states, and of the weights of conditions that hold. Libraries that run one
+    operation after the other, like PyTorch, look up a row as quickly as they compute one round."""
 
     base: Array  # [N] of agents alone: the first row of each; of a team []: the stride of the team machine's state
     stride: Array  # [N]
     weight: Array  # [N, E] of conditions that hold
     ready_weight: Array  # [N, E] of simulated teammates that are ready
-    after: tuple[Array, ...]  # [L, ...] each: what a step of agents alone, or of a team, returns
+    after: tuple[Array, ...]  # [L, ...] each: the result of a step of agents alone, or of a team
 
 
 class BatchedTables(NamedTuple):
@@ -360,19 +353,19 @@ class BatchedTables(NamedTuple):
 
     initial: Array  # [N]
     next_state: Array  # [N, U, E] or -1
-    reward: Array  # [N, U, E] what the agent's own machine pays
+    reward: Array  # [N, U, E] of the agent's machine
     is_final: Array  # [N, U]
-    is_over: Array  # [N, U] where an agent alone is done: final and, where a task has rewards, nothing leads on
+    is_over: Array  # [N, U] whether an agent alone is done: final and, if a task has rewards, without transitions
     is_known: Array  # [N, E]
     is_told: Array  # [N, E] known, and controlled by others
     waits: Array  # [N, E] known, and controlled by others, too
     has_knowers: Array  # [E]
-    one_state: Array  # [U] their numbers
+    numbers: Array  # [U] of states
     is_state: Bools  # [U, N] of a machine, and not over
     once: Array  # [E] whether it happens at most once in a step
     where: tuple[Array, ...]  # [N, S, E] where conditions hold; then, for edges, pairs of cells after and before a step
-    rivals: tuple[tuple[int, ...], ...]  # of each event: those before it that it may lose an agent to
-    team_next: Array  # [V, E] or of no states where completion is all that is paid for
+    rivals: tuple[tuple[int, ...], ...]  # of each event: earlier ones that exclude it in a round
+    team_next: Array  # [V, E] or of no states where only completion pays
     team_reward: Array  # [V, E]
     team_initial: int
     team_lookup: Lookup | None = None  # where machines are small
@@ -391,39 +384,38 @@ class BatchedTables(NamedTuple):
 
 
 def tabulate(source: Source, events: tuple[str, ...], once: Bools) -> BatchedTables:
-    """Lay the machines of a team out as arrays of numpy."""
-    number = {event: place for place, event in enumerate(events)}
-    parts = list(source.machines.values())
-    shape = (len(parts), max(len(part.states) for part in parts), len(events))
+    """Write the machines of a team as arrays of numpy."""
+    number = {event: index for index, event in enumerate(events)}
+    machines = list(source.machines.values())
+    shape = (len(machines), max(len(machine.states) for machine in machines), len(events))
     next_state, reward = np.full(shape, -1, np.int32), np.zeros(shape)
     (is_final, is_over), known = np.zeros((2, *shape[:2]), np.bool_), np.zeros(shape[::2], np.bool_)
-    for place, part in enumerate(parts):
-        label = np.array([number[event] for event in part.events], np.int64)
-        at = (place, part.graph.source, label[part.graph.label])
-        next_state[at], reward[at] = part.graph.target, part.reward
-        ends = part.is_final if source.machine.has_completion_rewards or len(parts) == 1 else part.ends
-        is_final[place, : len(part.states)], is_over[place, : len(part.states)] = part.is_final, ends
-    for place, knows in enumerate(source.knows.values()):
-        known[place, [number[event] for event in knows]] = True
+    ends_when_final = source.machine.has_completion_rewards or len(machines) == 1
+    for index, (machine, knows) in enumerate(zip(machines, source.knows.values(), strict=True)):
+        label = np.array([number[event] for event in machine.events], np.int64)
+        at = (index, machine.graph.source, label[machine.graph.label])
+        next_state[at], reward[at] = machine.graph.target, machine.reward
+        is_final[index, : len(machine.states)] = machine.is_final
+        is_over[index, : len(machine.states)] = machine.is_final if ends_when_final else machine.ends
+        known[index, [number[event] for event in knows]] = True
     control = source.controllers if isinstance(source, Task) else source.control
-    controls = known.copy()  # where nothing says who controls an event, all that know it do
+    controls = known.copy()  # all that know an event control it, unless it says who does
     for event in events:
         if names := control.get(event):
             controls[:, number[event]] = [agent in names for agent in source.machines]
     waits = known & (controls.sum(axis=0) - controls > 0) & (known.sum(axis=0) > 1)
     if isinstance(source, Task):
-        for place, agent in enumerate(source.agents.values()):
-            waits[place, [number[event] for event in agent.sync]] = True
-    sizes = np.array([len(part.states) for part in parts])
-    is_state = (np.arange(shape[1])[:, None] < sizes) & ~is_over.T
-    initial = np.array([part.start for part in parts], np.int32)
-    told, owned = known & ~controls, known.any(axis=0)
+        for index, agent in enumerate(source.agents.values()):
+            waits[index, [number[event] for event in agent.sync]] = True
+    is_state = (np.arange(shape[1])[:, None] < [len(machine.states) for machine in machines]) & ~is_over.T
+    initial = np.array([machine.start for machine in machines], np.int32)
+    told, has_knowers = known & ~controls, known.any(axis=0)
     possible, shared = (next_state >= 0).astype(np.int64), known[:, :, None] & known[:, None, :]
     together = np.einsum("nue,nuf->nef", possible, possible) > 0
     clash = shared.any(axis=0) & (together | ~shared).all(axis=0)  # events possible at once that share an agent
     rivals = tuple(tuple(np.flatnonzero(row[:event]).tolist()) for event, row in enumerate(clash))
-    numbers, where = np.arange(shape[1], dtype=np.int32), _where(source, events)
-    fixed = (initial, next_state, reward, is_final, is_over, known, told, waits, owned, numbers, is_state, once, where)
+    events_known = (known, told, waits, has_knowers, np.arange(shape[1], dtype=np.int32), is_state, once)
+    fixed = (initial, next_state, reward, is_final, is_over, *events_known, _where(source, events))
     return BatchedTables(*fixed, rivals, *_team(source, number))
 
 
@@ -433,29 +425,29 @@ def _where(source: Source, events: tuple[str, ...]) -> tuple[Bools, ...]:
         return ()
     shape = (len(source.machines), source.grid.cells, len(events))
     where = [np.zeros(shape, np.bool_)]
-    for place, agent in enumerate(source.machines):
+    for index, agent in enumerate(source.machines):
         for number, event in enumerate(events):
             masks = source.masks(agent, event) if event in source.knows[agent] else ()
             for now in (now for now, was in masks if was is None):
-                where[0][place, :, number] |= now
+                where[0][index, :, number] |= now
             flags = [flag for now, was in masks if was is not None for flag in (now, was)]
             where += [np.zeros(shape, np.bool_) for _ in range(len(flags) + 1 - len(where))]
             for table, flag in zip(where[1:], flags, strict=False):
-                table[place, :, number] = flag
+                table[index, :, number] = flag
     return tuple(where)
 
 
 def _team(source: Source, number: dict[str, int]) -> tuple[Ints, NDArray[np.float64], int]:
-    """Tabulate the team machine, where it pays for more than completion."""
+    """Tabulate the team machine, unless only completion pays."""
     team, events = source.machine, len(number)
     if team.has_completion_rewards:
         return np.zeros((0, events), np.int32), np.zeros((0, events)), 0
-    listed = team if isinstance(team, RewardMachine) else team.machine()
-    following = np.full((len(listed.states), events), -1, np.int32)
+    machine = team if isinstance(team, RewardMachine) else team.machine()
+    following = np.full((len(machine.states), events), -1, np.int32)
     reward = np.zeros(following.shape)
-    at = (listed.graph.source, np.array([number[event] for event in listed.events])[listed.graph.label])
-    following[at], reward[at] = listed.graph.target, listed.reward
-    return following, reward, listed.start
+    at = (machine.graph.source, np.array([number[event] for event in machine.events])[machine.graph.label])
+    following[at], reward[at] = machine.graph.target, machine.reward
+    return following, reward, machine.start
 
 
 # Steps as tables.
@@ -502,12 +494,12 @@ def _weights(flags: Bools) -> Ints:
 
 
 def most_rounds(source: Task | Decomposition) -> int:
-    """Bound the rounds of a step in which something happens.
+    """Bound the rounds of a step in which events happen.
 
     Of a decomposition each event happens at most once in a step, and of a task each edge. Of a task a round moves at
-    least one machine, and a machine in one place goes at most as far, between two edges, as its longest path of other
-    events that are possible there; where it could go in circles as teammates let it, the team machine never comes to
-    the same state twice between two edges.
+    least one machine. While its agent stays in a cell, a machine goes, between two edges, at most along its longest
+    path of other events that are possible there; if it has a cycle of these, the team machine is never in the same
+    state twice between two edges.
     """
     if isinstance(source, Decomposition):
         return max(1, len(source.machine.events))
@@ -522,7 +514,7 @@ def most_rounds(source: Task | Decomposition) -> int:
 
 
 def _longest_path(task: Task, agent: str) -> float:
-    """Count the steps of a longest path of an agent's machine in one place; infinite where it may go in circles."""
+    """Count the transitions on a longest path of an agent's machine while it stays; infinite if there is a cycle."""
     machine, kinds = task.machines[agent], Kinds.of(task, agent)
     if not len(machine.graph.source):
         return 0
@@ -535,7 +527,7 @@ def _longest_path(task: Task, agent: str) -> float:
 
 
 def _longest_walk(machine: RewardMachine, is_allowed: NDArray[np.bool_]) -> float:
-    """Count the transitions of a longest walk along some of a machine's; infinity: one never ends."""
+    """Count the transitions of a longest walk along allowed ones; infinite if there is a cycle."""
     source, target = machine.graph.source[is_allowed], machine.graph.target[is_allowed]
     steps = np.zeros(len(machine.states), np.int64)
     for _ in range(len(machine.states)):

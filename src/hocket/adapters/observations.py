@@ -1,4 +1,4 @@
-"""How the state of a machine joins an observation, and experiences from the machine states an agent was not in."""
+"""Observations with the state of a machine, and counterfactual experiences: from machine states an agent was not in."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Value = TypeVar("Value")
 
 
 class Counterfactuals(NamedTuple):
-    """What the step would have been in the M other machine states that are not final, with the same action and draws.
+    """The same step, with the same action and draws, in the M other machine states that are not final.
 
-    Rows are stacked; where observations are dictionaries, those of each key are. It travels in an `info` under
-    "counterfactuals", and a learner may treat every row as an experience of its own.
+    Observations that are dictionaries have arrays of M rows as values. It is part of an `info` as "counterfactuals",
+    and a learner may treat every row as an experience of its own.
     """
 
     observation: Observation  # [M, ...]
@@ -47,19 +47,18 @@ class Counterfactuals(NamedTuple):
 
 @dataclass(frozen=True)
 class ObservationEncoder:
-    """What an agent sees: an observation of the world together with the state of its machine.
+    """Joins observations of an environment and states of an agent's machine.
 
-    `onehot` is a flat vector, the world's part first (a discrete observation becomes one-hot, too). `index` is one
-    number, for worlds whose observations are numbers themselves. `dict` keeps both apart, as `world` and `machine`.
+    `onehot` is a flat vector, the environment's part first (a discrete observation becomes one-hot, too). `index` is
+    one number, for Discrete observations. `dict` has both as `world` and `machine`.
 
-    >>> sight = ObservationEncoder(spaces.Discrete(3), 2)
-    >>> sight.show(1, 0).tolist()
+    >>> ObservationEncoder(spaces.Discrete(3), 2).encode(1, 0).tolist()
     [0.0, 1.0, 0.0, 1.0, 0.0]
     >>> ObservationEncoder(spaces.Discrete(3), 2, "index").space
     Discrete(6)
     """
 
-    world: Space[Any]  # of what is observed without the machine
+    world: Space[Any]  # of observations of the environment
     states: int  # of the machine
     kind: str = "onehot"
 
@@ -73,7 +72,7 @@ class ObservationEncoder:
 
     @cached_property
     def space(self) -> Space[Any]:
-        """The space of what is seen."""
+        """The space of observations with machine states."""
         machine = spaces.Discrete(self.states)
         if self.kind == "dict":
             return spaces.Dict({"world": self.world, "machine": machine})
@@ -87,70 +86,68 @@ class ObservationEncoder:
         return spaces.Box(np.append(low, 0 * edge), np.append(high, edge), dtype=np.float32)
 
     def fits(self, observation: Observation) -> bool:
-        """Whether what a world shows can be joined to a machine state, and neither would spill into the other."""
+        """Whether an observation has the shape that `encode` needs."""
         if self._numbers is not None:
             return observation in self._numbers if type(observation) is int else bool(self.world.contains(observation))
         if self.kind == "dict":
-            return True  # where it is kept as it is
+            return True  # it is kept as it is
         try:
             return self._flat(observation).size == self._width
         except (TypeError, ValueError, LookupError, AttributeError):
             return False
 
-    def show(self, observation: Observation, state: int) -> Observation:
-        """Join an observation of the world and a machine state."""
+    def encode(self, observation: Observation, state: int) -> Observation:
+        """Join an observation of the environment and a machine state."""
         numbers = self._numbers
         if self.kind == "dict":
             return {"world": observation if numbers is None else np.int64(observation), "machine": np.int64(state)}
         if numbers is not None and self.kind == "index":
             return np.int64((observation - numbers.start) * self.states + state)
-        seen = np.zeros(self._width + self.states, np.float32)
+        vector = np.zeros(self._width + self.states, np.float32)
         if numbers is not None:
-            seen[observation - numbers.start] = 1
+            vector[observation - numbers.start] = 1
         else:
             with np.errstate(over="ignore"):
-                seen[: self._width] = self._flat(observation)
-        seen[self._width + state] = 1
-        return seen
+                vector[: self._width] = self._flat(observation)
+        vector[self._width + state] = 1
+        return vector
 
-    def show_each(self, observations: Sequence[Observation] | NDArray[Any], states: ArrayLike) -> Observation:
-        """Join observations and as many machine states, row by row; where the world is Discrete, without a loop."""
+    def encode_each(self, observations: Sequence[Observation] | NDArray[Any], states: ArrayLike) -> Observation:
+        """Join observations and as many machine states, row by row; Discrete observations without a loop."""
         machine = np.asarray(states, np.int64)
         if self._numbers is None:
-            each = [self.show(observation, state) for observation, state in zip(observations, machine, strict=True)]
-            return stack(each, self.space)
+            return stack(list(map(self.encode, observations, machine)), self.space)
         cells = np.asarray(observations, np.int64)
         if self.kind == "dict":
             return {"world": cells.copy(), "machine": machine.copy()}
         if self.kind == "index":
             return (cells - self._numbers.start) * self.states + machine
-        seen = np.zeros((machine.size, self._width + self.states), np.float32)
-        rows = np.arange(machine.size)
-        seen[rows, (cells - self._numbers.start).ravel()] = 1
-        seen[rows, machine.ravel() + self._width] = 1
-        return seen.reshape(*machine.shape, seen.shape[1])
+        vectors, rows = np.zeros((machine.size, self._width + self.states), np.float32), np.arange(machine.size)
+        vectors[rows, (cells - self._numbers.start).ravel()] = 1
+        vectors[rows, machine.ravel() + self._width] = 1
+        return vectors.reshape(*machine.shape, vectors.shape[1])
 
     def _flat(self, observation: Observation) -> NDArray[Any]:
-        """Lay an observation out as a vector; one that is an array already is quick."""
+        """Flatten an observation; arrays take the quick way."""
         if type(observation) is np.ndarray and isinstance(self.world, spaces.Box):
             return observation.ravel()
         return np.asarray(flatten(self.world, observation))
 
     @cached_property
     def _numbers(self) -> range | None:
-        """The numbers of a Discrete world."""
+        """The values of a Discrete space."""
         if not isinstance(self.world, spaces.Discrete):
             return None
         return range(int(self.world.start), int(self.world.start + self.world.n))
 
     @cached_property
     def _width(self) -> int:
-        """How many entries of a flat vector are the world's."""
+        """The number of entries of a flat vector that are the environment's."""
         return int(np.prod(self.space.shape or (0,))) - self.states
 
 
 def _is_flattenable(space: Space[Any]) -> bool:
-    """Say whether a vector holds all of a space; one that somebody else defined may claim it and not keep to it."""
+    """Say whether a space can be flattened to a Box; one that a user defined may claim it falsely."""
     try:
         return space.is_np_flattenable and isinstance(flatten_space(space), spaces.Box)
     except NotImplementedError:
@@ -162,37 +159,37 @@ def stack(rows: Sequence[Observation], space: Space[Any]) -> Observation:
     if isinstance(space, spaces.Dict):
         return {key: stack([row[key] for row in rows], part) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(stack([row[place] for row in rows], part) for place, part in enumerate(space.spaces))
+        return tuple(stack([row[index] for row in rows], part) for index, part in enumerate(space.spaces))
     if space.shape is None or space.dtype is None:
-        return list(rows)  # graphs, sequences, texts: nothing that an array holds
+        return list(rows)  # graphs, sequences, texts: no arrays
     return np.asarray(rows, space.dtype).reshape(len(rows), *space.shape)
 
 
-def tell_events(events: tuple[str, ...]) -> dict[str, Any]:
-    """Say in an info which events took effect in a step, in their order; `event` is the last one, or None.
+def event_info(events: tuple[str, ...]) -> dict[str, Any]:
+    """Make the info of the events that took effect in a step, in their order; `event` is the last one, or None.
 
-    >>> tell_events(("take", "open"))
+    >>> event_info(("take", "open"))
     {'events': ('take', 'open'), 'event': 'open'}
     """
     return {"events": events, "event": events[-1] if events else None}
 
 
 def copied(value: Observation) -> Observation:
-    """Copy what a world shows or a label remembers; numbers stay as they are, and arrays are quick to copy."""
+    """Copy an observation or the memory of a label; ints stay as they are, and arrays are quick to copy."""
     if type(value) is int:
         return value
     return value.copy() if type(value) is np.ndarray and not value.dtype.hasobject else deepcopy(value)
 
 
 class Memo(dict[Key, Value]):
-    """What a function gives, worked out when it is first asked for; once there is too much of it, all is forgotten."""
+    """The values of a function by its arguments, computed when first used; emptied when there are too many."""
 
-    def __init__(self, work: Callable[[Key], Value], most: float = math.inf) -> None:
+    def __init__(self, function: Callable[[Key], Value], most: float = math.inf) -> None:
         super().__init__()
-        self.work, self.most = work, most
+        self.function, self.most = function, most
 
     def __missing__(self, key: Key) -> Value:
         if len(self) >= self.most:
             self.clear()
-        value = self[key] = self.work(key)
+        value = self[key] = self.function(key)
         return value

@@ -1,8 +1,8 @@
-"""Policies at work in a team: any functions, models of libraries that have `predict`, and tables learnt in a world."""
+"""Teams that act by policies: functions, models of other libraries with `predict`, and tables for wrapped worlds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -36,11 +36,10 @@ MOST_STATES = 10_000  # of the machine of a team that acts as one
 
 
 class TeamWorld(Protocol):
-    """A parallel environment in PettingZoo's sense whose agents have machines: `team_env`, or any that keeps to this.
+    """A PettingZoo ParallelEnv whose agents have machines: `team_env`, or any that keeps to this protocol.
 
-    An agent's info has `machine_state`, and `events` that took effect, in their order; `cell` where the world has
-    cells. Where it has an attribute `where`, agent to (x, y), across and down from the map's corner, its episodes can
-    be watched.
+    An agent's info has `machine_state`, and `events` that took effect, in their order; `cell` if there are cells. With
+    an attribute `where`, agent to (x, y), across and down from the map's corner, its episodes can be watched.
     """
 
     possible_agents: list[str]
@@ -58,17 +57,18 @@ class TeamWorld(Protocol):
 
 
 class Model(Protocol):
-    """What has learnt elsewhere, in the way of Stable-Baselines3."""
+    """A model of another library, with the method of Stable-Baselines3."""
 
     def predict(self, observation: Observation, *, deterministic: bool = False) -> tuple[Action, Any]:
         """Choose an action."""
 
 
 Actor = Callable[[Observation], Action]
+Policies = Mapping[str, Actor | Model] | Policy  # of all agents
 
 
 class PlayedEpisode(NamedTuple):
-    """An episode that was played, for T steps of N agents; what there was at the beginning comes first."""
+    """An episode that was played: T steps of N agents, after the state at the beginning."""
 
     agents: tuple[str, ...]
     cells: NDArray[np.int64]  # [T + 1, N]; -1 in a world without cells
@@ -76,18 +76,18 @@ class PlayedEpisode(NamedTuple):
     events: tuple[tuple[str, ...], ...]  # [T] what took effect in each step
     finish: tuple[int, ...]  # [N] the step in which each agent's machine was first final; -1: never
     success: bool  # whether all machines were final in the end
-    points: NDArray[np.float64] | None  # [T + 1, N, 2] across and down; None: the world does not say
-    returns: tuple[float, ...] = ()  # [N] what each agent's machine paid; empty where only completion pays
+    points: NDArray[np.float64] | None  # [T + 1, N, 2] across and down; None: the world does not tell
+    returns: tuple[float, ...] = ()  # [N] the rewards of each agent's machine; empty where only completion pays
     proposed: tuple[tuple[tuple[str, ...], ...], ...] = ()  # [T][N] by each agent in each step, where it is known
 
     @property
     def steps(self) -> int:
-        """How long it took."""
+        """The number of steps."""
         return len(self.events)
 
     @property
     def replay(self) -> Replay | None:
-        """What reports show of it; None where the world does not say where agents are."""
+        """The episode as reports show it; None where the world does not tell where agents are."""
         if self.points is None:
             return None
         events = [(step, event) for step, happened in enumerate(self.events, start=1) for event in happened]
@@ -104,43 +104,43 @@ def play_episode(
 ) -> PlayedEpisode:
     """Play an episode: the first one of a seed, or without a seed the next one.
 
-    A policy is a function from an observation to an action, or has `predict`, which is asked to be deterministic where
-    `greedy` is set. One of `load_policies` or of a run plays for all agents, in `team_env` with the draws of the same
-    episode in tests. It ends when all machines are final, after `max_steps`, or when the environment says so.
+    A policy is a function from an observation to an action, or has `predict`, which is called as deterministic if
+    `greedy`. One of `load_policies` or of a run acts for all agents, in `team_env` with the draws of the same episode
+    in tests. It ends when all machines are final, after `max_steps`, or when the environment ends it.
     """
     team = team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
     actors = as_actors(env, team, greedy)
-    names, machines = tuple(env.machines), env.machines  # others may play along that are not of the team
-    seen, infos = env.reset(seed=seed)
+    names, machines = tuple(env.machines), env.machines  # other agents may act along that are not of the team
+    observations, infos = env.reset(seed=seed)
     if isinstance(team, TeamActors) and isinstance(env, TeamEnv) and env.episode_seed is not None:
         team.restart(env.episode_seed, env.number)
-    rows, points, steps = [infos], [_where(env)], list[Mapping[str, Mapping[str, Any]]]()
+    known, points, steps = [infos], [getattr(env, "where", None) or {}], list[Mapping[str, Mapping[str, Any]]]()
     source = getattr(env, "task", None) or getattr(env, "decomposition", None)
     is_paid = source is not None and not source.machine.has_completion_rewards  # for more than completing the task
     while env.agents and not _is_done(machines, infos) and (max_steps is None or len(steps) < max_steps):
-        seen, _, _, _, told = env.step({name: actors[name](seen[name]) for name in env.agents})
-        infos = {**infos, **told}  # of an agent that is gone, what was last said
-        rows.append(infos)
-        points.append({**points[-1], **_where(env)})
-        steps.append(told)
-    traces = {name: [event for told in steps for event in _events_of(told.get(name, {}))] for name in names}
-    states = tuple(tuple(row[name]["machine_state"] for name in names) for row in rows)
+        observations, *_, step_infos = env.step({name: actors[name](observations[name]) for name in env.agents})
+        infos = {**infos, **step_infos}  # agents that have left keep their last ones
+        known.append(infos)
+        points.append({**points[-1], **(getattr(env, "where", None) or {})})
+        steps.append(step_infos)
+    traces = {name: [event for step in steps for event in _events_of(step.get(name, {}))] for name in names}
+    states = tuple(tuple(row[name]["machine_state"] for name in names) for row in known)
     is_final = [[state in machines[name].final for name, state in zip(names, row, strict=True)] for row in states]
     return PlayedEpisode(
         names,
-        np.array([[row[name].get("cell", NOWHERE) for name in names] for row in rows], np.int64),
+        np.array([[row[name].get("cell", NOWHERE) for name in names] for row in known], np.int64),
         states,
-        tuple(_together([_events_of(info) for info in told.values()]) for told in steps),
+        tuple(_merge_events([_events_of(info) for info in step.values()]) for step in steps),
         tuple(column.index(True) if any(column) else -1 for column in zip(*is_final, strict=True)),
         _is_done(machines, infos),
         np.array([[row[name] for name in names] for row in points]) if {*names} <= points[0].keys() else None,
         tuple(machines[name].run(trace, undefined="stay").reward for name, trace in traces.items() if is_paid),
-        tuple(tuple(told.get(name, {}).get("proposed", ()) for name in names) for told in steps),
+        tuple(tuple(step.get(name, {}).get("proposed", ()) for name in names) for step in steps),
     )
 
 
 def team_actors(env: TeamWorld, policy: Policy, greedy: bool) -> Mapping[str, Actor]:
-    """Let a trained policy play for all agents of a world, whose own task has to be the policy's."""
+    """Make functions of a trained policy, for all agents of an environment with the task of the policy."""
     if "seen.0" in policy.arrays:
         if not isinstance(env, WrappedTeam):
             raise SettingsError(f"this policy was learnt in a wrapped world, {policy.task}, and plays nowhere else")
@@ -155,33 +155,28 @@ def team_actors(env: TeamWorld, policy: Policy, greedy: bool) -> Mapping[str, Ac
 
 
 def _events_of(info: Mapping[str, Any]) -> Sequence[str]:
-    """Read what took effect: `events`, or from a world that knows of one at a time `event`."""
+    """Return the events that took effect: `events`, or from an environment with one at a time `event`."""
     last = info.get("event")
     events: Sequence[str] = info.get("events", () if last is None else (last,))
     return events
 
 
-def _together(told: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """List what happened in a step from what the agents were told, each event as often as any of them was told of it.
+def _merge_events(heard: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Merge the events that agents heard of in a step, each as often as any of them heard of it.
 
-    >>> _together([("a", "meet"), ("meet", "b")])
+    >>> _merge_events([("a", "meet"), ("meet", "b")])
     ('a', 'meet', 'b')
     """
     happened: list[str] = []
-    for events in told:
-        place = 0
+    for events in heard:
+        position = 0
         for event in events:
-            later = happened.index(event, place) if event in happened[place:] else None
-            if later is None:
-                happened.insert(place, event)
-                later = place
-            place = later + 1
+            if event in happened[position:]:
+                position = happened.index(event, position)
+            else:
+                happened.insert(position, event)
+            position += 1
     return tuple(happened)
-
-
-def _where(env: TeamWorld) -> Mapping[str, tuple[float, float]]:
-    """Ask a world where everyone is; it need not know."""
-    return getattr(env, "where", None) or {}
 
 
 def play_tests(
@@ -193,31 +188,37 @@ def play_tests(
     seed: int = 0,
     max_steps: int | None = None,
 ) -> TestSummary:
-    """Play episodes 0, 1, ... of a seed, for a record: successes, visits of cells, and the first one to be watched."""
+    """Play episodes 0, 1, ... of a seed, for a record: successes, visits of cells, and a replay of the first one."""
     whole(episodes, "episodes", 1)
-    env = team_env(world) if isinstance(world, Task) else world
-    team = team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
-    everyone = [
-        play_episode(env, team, None if number else seed, greedy=greedy, max_steps=max_steps)
-        for number in range(episodes)
-    ]
+    env, episodes_played = play_episodes(world, policies, episodes, greedy, seed, max_steps)
+    played = list(episodes_played)
     kind, visits = KINDS[greedy], np.zeros((len(env.machines), 0), np.int64)  # in a world without cells
     if isinstance(env, TeamEnv):  # after each step
-        paths = np.concatenate([played.cells[1:] for played in everyone])  # [steps, N]
+        paths = np.concatenate([episode.cells[1:] for episode in played])  # [steps, N]
         visits = np.stack([np.bincount(path, minlength=env.task.grid.cells) for path in paths.T])
     return TestSummary(
         episodes,
-        sum(played.success for played in everyone),
-        tuple((np.array([played.finish for played in everyone]) >= 0).sum(axis=0).tolist()),
+        sum(episode.success for episode in played),
+        tuple((np.array([episode.finish for episode in played]) >= 0).sum(axis=0).tolist()),
         visits,
-        {} if everyone[0].replay is None else {kind: everyone[0].replay},
+        {} if played[0].replay is None else {kind: played[0].replay},
         kind,
-        tuple(np.mean([played.returns for played in everyone], axis=0).tolist()) if everyone[0].returns else (),
+        tuple(np.mean([episode.returns for episode in played], axis=0).tolist()) if played[0].returns else (),
     )
 
 
+def play_episodes(
+    world: Task | TeamWorld, policies: Policies, episodes: int, greedy: bool, seed: int, max_steps: int | None
+) -> tuple[TeamWorld, Iterator[PlayedEpisode]]:
+    """Return the environment of a team, and its episodes 0, 1, ... of a seed, each played when it is taken."""
+    env = team_env(world) if isinstance(world, Task) else world
+    team = team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
+    seeds = (None if number else seed for number in range(episodes))
+    return env, (play_episode(env, team, first, greedy=greedy, max_steps=max_steps) for first in seeds)
+
+
 def as_actors(env: TeamWorld, policies: Mapping[str, Actor | Model], greedy: bool) -> dict[str, Actor]:
-    """Require a policy for each agent, and make a function of each."""
+    """Make a function of each policy; require one for each agent."""
     for name in policies:
         require_known(name, env.possible_agents, "agent")
     for name in env.possible_agents:
@@ -239,7 +240,7 @@ def _is_done(machines: Mapping[str, RewardMachine], infos: Mapping[str, Mapping[
     return all(infos[name]["machine_state"] in machine.final for name, machine in machines.items())
 
 
-# Teams that have learnt in a wrapped world, by tables over what agents see.
+# Teams that have learnt in a wrapped world, by tables over observations.
 
 
 class ActingTeam:
@@ -248,30 +249,26 @@ class ActingTeam:
     def __init__(self, env: WrappedTeam) -> None:
         self.env, self.names = env, list(env.machines)
         acts = [cast("spaces.Discrete", env.action_space(agent)) for agent in self.names]
-        self.each, self._first = [int(each.n) for each in acts], [int(each.start) for each in acts]
+        self.action_counts, self._first = [int(space.n) for space in acts], [int(space.start) for space in acts]
 
     def name_actions(self, numbers: Sequence[int]) -> dict[str, Action]:
-        """Give the action of everyone who is there; those who are not of the team act at random."""
-        chosen = {agent: self._first[place] + numbers[place] for place, agent in enumerate(self.names)}
-        there = self.env.agents
-        return {agent: chosen[agent] if agent in chosen else self.env.action_space(agent).sample() for agent in there}
+        """Return the actions of all agents that are present; those that are not of the team act at random."""
+        chosen = {agent: self._first[index] + numbers[index] for index, agent in enumerate(self.names)}
+        return {a: chosen[a] if a in chosen else self.env.action_space(a).sample() for a in self.env.agents}
 
 
 class TeamMemory:
-    """What agents without machines remember in a wrapped environment, and their options.
-
-    They remember the events that must have happened in the present state of their machine. The goal of an option is an
-    event that the agent controls; it is available once the event that always precedes it has happened.
-    """
+    """The memories of agents without machines in a wrapped environment, and their options. Agents remember the events
+    that must have happened in the present state of their machine. The goal of an option is an event that the agent
+    controls; it is available once the event that always precedes it has happened."""
 
     def __init__(self, env: WrappedTeam) -> None:
         self.env, self.names = env, list(env.machines)
-        rules, machines = env.rules, env.machines.values()
-        self.events = [[event for event in machine.events if name in rules.parties[event]]
-                       for name, machine in env.machines.items()]  # fmt: skip
+        controllers, machines = env.synchronisation.controllers, env.machines
+        self.events = [[e for e in machine.events if name in controllers[e]] for name, machine in machines.items()]
         self.by_state, self._bits = [], list[list[int | None]]()
-        for machine, events in zip(machines, self.events, strict=True):
-            order = {event: place for place, event in enumerate(machine.events)}
+        for machine, events in zip(machines.values(), self.events, strict=True):
+            order = {event: number for number, event in enumerate(machine.events)}
             kept, latched = derived_memory(machine, order), latched_events(machine, order)
             flags = np.array([latched[event] for event in kept], np.int64).reshape(len(kept), len(machine.states))
             self.by_state.append((1 << np.arange(len(kept))) @ flags)  # [U]
@@ -281,14 +278,13 @@ class TeamMemory:
         self.options = max(map(len, self.events))
 
     def of(self, agent: int) -> int:
-        """Say what an agent remembers, as a number."""
-        name = self.names[agent]
-        return int(self.by_state[agent][self.env.machines[name].states.index(self.env.states[name])])
+        """Return the number of an agent's memory."""
+        return int(self.by_state[agent][self.env.state_number(self.names[agent])])
 
     def available(self, agent: int, m: int) -> list[int]:
         """List the available options of an agent; all of them if none is, because it has to choose one."""
-        there = [option for option, bit in enumerate(self._bits[agent]) if bit is None or m >> bit & 1]
-        return there or list(range(len(self.events[agent])))
+        available = [option for option, bit in enumerate(self._bits[agent]) if bit is None or m >> bit & 1]
+        return available or list(range(len(self.events[agent])))
 
     def reached(self, agent: int) -> Collection[int]:
         """List the options whose events were named in the last step."""
@@ -296,37 +292,37 @@ class TeamMemory:
         return {option for option, event in enumerate(self.events[agent]) if event in named}
 
 
-def team_key(env: WrappedTeam) -> Hashable:
-    """Make a hashable key of the observations of all agents of a team; None is that of an agent that has left."""
-    return observation_key([env.seen.get(agent) for agent in env.machines])
-
-
 class TeamStates:
     """The reachable states of a team machine, numbered, each with the states of the agents' machines."""
 
     def __init__(self, env: WrappedTeam) -> None:
+        self.env = env
         team: Any = env.decomposition.machine
         initial = {agent: machine.initial for agent, machine in env.machines.items()}
         self.local: dict[Any, Mapping[str, str]] = {team.initial: initial}
-        waiting = [team.initial]
-        for state in waiting:  # grows during the loop
+        self.states = [team.initial]
+        for state in self.states:  # grows during the loop
             for event in team.events:
                 after = team.step(state, event)
                 if after is not None and after not in self.local:
-                    local, knowers = self.local[state], env.rules.knowers[event]
+                    local, knowers = self.local[state], env.synchronisation.knowers[event]
                     moved = {agent: env.machines[agent].transitions[local[agent], event] for agent in knowers}
                     self.local[after] = {**local, **moved}
-                    waiting.append(after)
-            if len(waiting) > MOST_STATES:
+                    self.states.append(after)
+            if len(self.states) > MOST_STATES:
                 raise SettingsError(f"agents as one need a team machine of at most {MOST_STATES:,} states")
-        self.states = waiting
-        self.number = {state: number for number, state in enumerate(waiting)}
+        self.number = {state: number for number, state in enumerate(self.states)}
         is_final = team.is_final if isinstance(team, Composition) else team.final.__contains__
         self.final = frozenset(number for state, number in self.number.items() if is_final(state))
 
+    def now(self) -> tuple[Hashable, int]:
+        """Return a key of all agents' observations (None: the agent has left), and the number of the team's state."""
+        observations = [self.env.seen.get(agent) for agent in self.env.machines]
+        return observation_key(observations), self.number[self.env.team_state]
+
 
 class LearntTeam(ActingTeam):
-    """A team that plays by tables over what each agent sees and its machine's state; at random where it never was."""
+    """A team that acts by tables over observations and machine states; at random after observations it never had."""
 
     def __init__(self, env: WrappedTeam, arrays: Arrays, temperature: float | None, seed: int = 0) -> None:
         super().__init__(env)
@@ -336,13 +332,12 @@ class LearntTeam(ActingTeam):
 
     def read(self, arrays: Arrays) -> None:
         """Read the tables."""
-        states = [len(machine.states) for machine in self.env.machines.values()]
-        self.read_tables(arrays, "q", states)
+        self.read_tables(arrays, "q", [len(machine.states) for machine in self.env.machines.values()])
 
     def read_tables(self, arrays: Arrays, name: str, columns: Sequence[int]) -> None:
-        """Read a table for each agent, over its actions and as many columns."""
-        shapes = enumerate(zip(self.each, columns, strict=True))
-        self.tables = [read_table(arrays, name, place, shape) for place, shape in shapes]
+        """Read a table for each agent, over its actions and so many columns."""
+        shapes = enumerate(zip(self.action_counts, columns, strict=True))
+        self.tables = [read_table(arrays, name, agent, shape) for agent, shape in shapes]
 
     def restart(self, seed: int, number: int = 0) -> None:
         """Restart the random draws, as for an episode of a seed."""
@@ -350,7 +345,7 @@ class LearntTeam(ActingTeam):
 
     @property
     def actors(self) -> dict[str, Callable[[Any], Action]]:
-        """A function for each agent of the world; they look at the world themselves."""
+        """A function for each agent, which takes the observations from the environment itself."""
         return {agent: partial(self._act, agent) for agent in self.env.possible_agents}
 
     def _act(self, agent: str, _: object) -> Action:
@@ -360,17 +355,17 @@ class LearntTeam(ActingTeam):
 
     def choose(self) -> Sequence[int]:
         """Choose an action for each agent of the team."""
-        return [self.draw(self.values(place, self.column(place))) for place in range(len(self.names))]
+        chosen = []
+        for agent, name in enumerate(self.names):
+            column, key = self.column(agent), observation_key(self.env.seen.get(name))
+            row = self.tables[agent].get(key_text(key))
+            values = np.zeros(self.action_counts[agent], np.float32) if row is None else row[:, column]
+            chosen.append(self.draw(values))
+        return chosen
 
-    def column(self, place: int) -> int:
+    def column(self, agent: int) -> int:
         """Choose the column of an agent's table, here the state of its machine."""
-        name = self.names[place]
-        return self.env.machines[name].states.index(self.env.states[name])
-
-    def values(self, place: int, column: int) -> NDArray[np.float32]:
-        """Look up what an agent's actions are worth."""
-        row = self.tables[place].get(key_text(observation_key(self.env.seen.get(self.names[place]))))
-        return np.zeros(self.each[place], np.float32) if row is None else row[:, column]
+        return self.env.state_number(self.names[agent])
 
     def draw(self, values: NDArray[np.float32]) -> int:
         """Choose by softmax, or any of the best."""
@@ -379,47 +374,48 @@ class LearntTeam(ActingTeam):
 
 
 class MemoryTeam(LearntTeam):
-    """A team whose agents go by what they see and remember."""
+    """A team whose agents act by their observations and memories."""
 
     def read(self, arrays: Arrays) -> None:
         self.memory = TeamMemory(self.env)
         self.read_tables(arrays, "q", [self.memory.memories] * len(self.names))
 
-    def column(self, place: int) -> int:
-        return self.memory.of(place)
+    def column(self, agent: int) -> int:
+        return self.memory.of(agent)
 
 
-class OptionTeam(MemoryTeam):
-    """A team whose agents choose options by what they remember, and actions by what they see and their option."""
+class OptionTeam(LearntTeam):
+    """A team whose agents choose options by their memories, and actions by their observations and options."""
 
     def read(self, arrays: Arrays) -> None:
         self.memory = TeamMemory(self.env)
         self.read_tables(arrays, "low", [self.memory.options] * len(self.names))
-        self.meta = [arrays.get(f"meta.{place}", np.zeros(0, np.float32)) for place in range(len(self.names))]
+        self.meta = [arrays.get(f"meta.{agent}", np.zeros(0, np.float32)) for agent in range(len(self.names))]
         if any(values.shape != (self.memory.memories, self.memory.options) for values in self.meta):
             raise SettingsError("this policy does not fit the machines of this world")
         self.current: list[int | None] = [None] * len(self.names)
 
-    def column(self, place: int) -> int:
-        option = self.current[place]
-        if option is None or self.env.time == 0 or option in self.memory.reached(place):
-            m = self.memory.of(place)
-            options = self.memory.available(place, m)
-            option = self.current[place] = options[self.draw(self.meta[place][m, options])]
+    def column(self, agent: int) -> int:
+        option = self.current[agent]
+        if option is None or self.env.time == 0 or option in self.memory.reached(agent):
+            m = self.memory.of(agent)
+            options = self.memory.available(agent, m)
+            option = self.current[agent] = options[self.draw(self.meta[agent][m, options])]
         return option
 
 
 class JointTeam(LearntTeam):
-    """A team that acts as one, by what all of its agents see and the state of the team machine."""
+    """A team that acts as one, by the observations of all of its agents and the state of the team machine."""
 
     def read(self, arrays: Arrays) -> None:
         self.team = TeamStates(self.env)
-        self.table = read_table(arrays, "q", 0, (prod(self.each), len(self.team.states)))
+        self.table = read_table(arrays, "q", 0, (prod(self.action_counts), len(self.team.states)))
 
     def choose(self) -> Sequence[int]:
-        row = self.table.get(key_text(team_key(self.env)))
-        values = np.zeros(prod(self.each), np.float32) if row is None else row[:, self.team.number[self.env.team_state]]
-        return [int(action) for action in np.unravel_index(self.draw(values), self.each)]
+        key, state = self.team.now()
+        row = self.table.get(key_text(key))
+        values = np.zeros(prod(self.action_counts), np.float32) if row is None else row[:, state]
+        return [int(action) for action in np.unravel_index(self.draw(values), self.action_counts)]
 
 
 TEAMS = {

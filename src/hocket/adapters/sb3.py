@@ -1,12 +1,10 @@
-"""Stable-Baselines3: replay buffers that also keep what other machine states would have seen, and weights as arrays.
+"""Stable-Baselines3: replay buffers with counterfactual experience, and weights as arrays.
 
 A step of an agent's individual environment is experience for every state of its machine, not only for the one it was
-in: the same move, seen from each of them, has its own reward and its own next state. The environment tells them in
-`info["counterfactuals"]`; the buffers of this module store them beside what really happened, and DQN, SAC and TD3
-learn from both alike.
+in: with the reward and the next state that it has there. The environment returns them in `info["counterfactuals"]`; the
+buffers of this module store them with the real transitions, and DQN, SAC and TD3 learn from both.
 
-Stable-Baselines3's own files contain pickled objects, and whoever loads one runs what is in it. Arrays are only
-numbers.
+Stable-Baselines3's own files contain pickled objects, whose code is run when they are loaded. Arrays are only numbers.
 """
 
 from __future__ import annotations
@@ -23,28 +21,28 @@ from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 
 from hocket.errors import FormatError, SettingsError, known_names, require_known
 
-KEY = "counterfactuals"  # where an environment's info has them
-TIMEOUT = "TimeLimit.truncated"  # where the info of a vectorised environment says that time ran out
-BETWEEN = "/"  # an agent's name and a parameter's
+KEY = "counterfactuals"  # in infos
+TIMEOUT = "TimeLimit.truncated"  # in infos of a vectorised environment
+SEPARATOR = "/"  # between the names of an agent and a parameter
 
 Array = NDArray[Any]
 Rows = Any  # an array, or one for each key
-Device = Any  # whatever torch takes for one
+Device = Any  # of torch
 Weights = Mapping[str, NDArray[np.float32]]  # by the name of the parameter
 
 
 class CounterfactualReplayBuffer(ReplayBuffer):
-    """Keep counterfactual experiences beside real ones, each as a transition of its own.
+    """Keep counterfactual experiences in addition to real ones, each as a transition of its own.
 
     Use it as `DQN("MlpPolicy", env, replay_buffer_class=CounterfactualReplayBuffer)`; SAC and TD3 take it likewise.
     Where infos have no counterfactuals it keeps what a plain buffer keeps.
 
-    Transitions of all environments share one sequence of `buffer_size` rows, first the real ones of a step and then
-    the counterfactual ones, environment by environment. So a step may have any number of them, another one in each
-    environment, and every transition, real or not, is drawn with the same chance.
+    Transitions of all environments share one sequence of `buffer_size` rows, first the real ones of a step and then the
+    counterfactual ones, environment by environment. So a step may have any number of them in each environment, and
+    every transition, real or not, is drawn with the same probability.
 
-    Rows are what the environment itself has seen. `VecNormalize` works, as it normalises what is drawn; any other
-    wrapper that changes observations or rewards must change those in `info["counterfactuals"]`, too.
+    Rows are as the environment returns them. `VecNormalize` works, as it normalises what is drawn; any other wrapper
+    that changes observations or rewards must change those in `info["counterfactuals"]`, too.
     """
 
     def __init__(
@@ -58,15 +56,11 @@ class CounterfactualReplayBuffer(ReplayBuffer):
         handle_timeout_termination: bool = True,
     ) -> None:
         if optimize_memory_usage:
-            raise SettingsError(
-                "optimize_memory_usage must be False in a buffer with counterfactuals, got True: it takes each row for"
-                " the successor of the one before"
-            )
+            problem = "optimize_memory_usage must be False in a buffer with counterfactuals, got True"
+            raise SettingsError(f"{problem}: it takes each row for the successor of the one before")
         if isinstance(observation_space, spaces.Dict) and not isinstance(self, DictReplayBuffer):
-            raise SettingsError(
-                "observations must be arrays in a CounterfactualReplayBuffer, got a Dict space (use a"
-                " CounterfactualDictReplayBuffer)"
-            )
+            problem = "observations must be arrays in a CounterfactualReplayBuffer, got a Dict space"
+            raise SettingsError(f"{problem} (use a CounterfactualDictReplayBuffer)")
         super().__init__(  # as of a single environment: one sequence for all
             buffer_size, observation_space, action_space, device, handle_timeout_termination=handle_timeout_termination
         )
@@ -83,23 +77,22 @@ class CounterfactualReplayBuffer(ReplayBuffer):
             rows = info.get(KEY)
             if rows is None or not len(rows.reward):
                 continue
-            # A counterfactual ends where its own machine state is final, whatever the real one's episode does; where
-            # time ran out it did so for all of them.
+            # A counterfactual terminates where its own machine state is final, whatever the real episode does; a
+            # timeout is one for all of them.
             ends = np.asarray(rows.terminated, dtype=bool)
             taken = np.broadcast_to(real, (len(ends), self.action_dim))
-            ended, cut = ends | timeout, timeout & ~ends
-            self._write(rows.observation, rows.next_observation, taken, rows.reward, ended, cut)
+            self._write(rows.observation, rows.next_observation, taken, rows.reward, ends | timeout, timeout & ~ends)
 
     def _write(
-        self, seen: Rows, next_seen: Rows, actions: Array, rewards: ArrayLike, dones: ArrayLike, timeouts: Array
+        self, first: Rows, following: Rows, actions: Array, rewards: ArrayLike, dones: ArrayLike, timeouts: Array
     ) -> None:
         """Write transitions into the next rows, over the oldest ones."""
         count = len(actions)
         rows = (self.pos + np.arange(count)) % self.buffer_size
-        for store, values in ((self.observations, seen), (self.next_observations, next_seen)):
-            columns, given = (store, values) if isinstance(store, dict) else ({"": store}, {"": values})
+        for store, values in ((self.observations, first), (self.next_observations, following)):
+            columns, by_key = (store, values) if isinstance(store, dict) else ({"": store}, {"": values})
             for key, column in columns.items():
-                column[rows, 0] = _fit(np.asarray(given[key]), (count, *column.shape[2:]))
+                column[rows, 0] = _fit(np.asarray(by_key[key]), (count, *column.shape[2:]))
         self.actions[rows, 0] = actions
         self.rewards[rows, 0] = rewards
         self.dones[rows, 0] = dones
@@ -114,15 +107,13 @@ def _fit(values: Array, shape: tuple[int, ...]) -> Array:
     if values.shape == shape[:1] and shape[1:] == (1,):  # observations that are single numbers
         return values.reshape(shape)
     if values.shape != shape:
-        raise SettingsError(
-            f"observations must have the shape {shape} in this buffer, got {values.shape} (a wrapper that"
-            f" changes observations must change those in info[{KEY!r}], too)"
-        )
+        problem = f"observations must have the shape {shape} in this buffer, got {values.shape}"
+        raise SettingsError(f"{problem} (a wrapper that changes observations must change those in info[{KEY!r}], too)")
     return values
 
 
 class CounterfactualDictReplayBuffer(CounterfactualReplayBuffer, DictReplayBuffer):
-    """Keep counterfactual experiences beside real ones where observations are dictionaries."""
+    """Keep counterfactual experiences in addition to real ones, where observations are dictionaries."""
 
 
 def get_weights(model: BaseAlgorithm) -> dict[str, NDArray[np.float32]]:
@@ -138,27 +129,25 @@ def set_weights(model: BaseAlgorithm, weights: Weights) -> None:
     for name, value in parameters.items():
         if name not in weights:
             raise FormatError(f"parameter {name!r} of this model is missing")
-        if weights[name].shape != tuple(value.shape):
-            raise FormatError(
-                f"parameter {name!r} must have the shape {tuple(value.shape)} in this model, got {weights[name].shape}"
-            )
+        if (shape := weights[name].shape) != (expected := tuple(value.shape)):
+            raise FormatError(f"parameter {name!r} must have the shape {expected} in this model, got {shape}")
     model.policy.load_state_dict({name: torch.as_tensor(value) for name, value in weights.items()})
 
 
 def join_weights(team: Mapping[str, Weights]) -> dict[str, NDArray[np.float32]]:
-    """Put the parameters of all agents side by side, as a `hocket.Policy` keeps them.
+    """Join the parameters of all agents, as the arrays of a `hocket.Policy`.
 
     >>> join_weights({"A1": {"bias": np.zeros(2, np.float32)}})
     {'A1/bias': array([0., 0.], dtype=float32)}
     """
-    return {f"{agent}{BETWEEN}{name}": value for agent, weights in team.items() for name, value in weights.items()}
+    return {f"{agent}{SEPARATOR}{name}": value for agent, weights in team.items() for name, value in weights.items()}
 
 
 def split_weights(arrays: Mapping[str, NDArray[Any]], agent: str) -> dict[str, NDArray[np.float32]]:
     """Pick the parameters of one agent."""
-    start = f"{agent}{BETWEEN}"
+    start = f"{agent}{SEPARATOR}"
     parameters = {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
     if not parameters:
-        hint = known_names(agent, dict.fromkeys(name.rpartition(BETWEEN)[0] for name in arrays))
+        hint = known_names(agent, dict.fromkeys(name.rpartition(SEPARATOR)[0] for name in arrays))
         raise FormatError(f"has no parameters of {agent!r} ({hint})")
     return parameters

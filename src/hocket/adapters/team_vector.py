@@ -1,4 +1,4 @@
-"""Many copies of a whole team at once, compiled: arrays of everyone's actions in, arrays of what comes of them out."""
+"""A whole team as a vector environment: a compiled step of many copies at once."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from hocket.task.task import Task
 def team_vector_env(
     task: Task | str | Path, num_envs: int = 1, *, observation: str = "onehot", max_episode_steps: int = EPISODE_STEPS
 ) -> TeamEnvs:
-    """Make a Gymnasium vector environment of so many copies of a task's whole team (see `team_env`).
+    """Make a Gymnasium vector environment of copies of a task's whole team (see `team_env`).
 
-    Actions are an array [copies, agents], and so are observations; a reward and an end is the whole team's. Copy i
+    Actions are an array [copies, agents], and so are observations; rewards and ends are those of the team. Copy i
     equals `team_env` with seed s + i, or with the i-th of the seeds that `reset` is given. A copy whose episode has
     ended begins the next one in the following step, whatever its actions.
     """
@@ -37,7 +37,7 @@ def team_vector_env(
 
 
 class TeamEnvs(CopiesEnv):
-    """Copies of a team, side by side. Agents stand in the order of `agents`, events in that of `events`."""
+    """Copies of a team. Agents are in the order of `agents`, events in that of `events`."""
 
     def __init__(self, task: Task, num_envs: int, observation: str, max_episode_steps: int) -> None:
         require_known(observation, KINDS, "observation")
@@ -46,29 +46,28 @@ class TeamEnvs(CopiesEnv):
         self.cells, self.states = tables.cells, tables.states.astype(np.int64)  # of each agent's machine: [N]
         acts = spaces.MultiDiscrete([len(ACTIONS)] * len(self.agents))
         super().__init__(task, num_envs, self._space(), acts, max_episode_steps)
-        most = int(self.states.max())  # so that all see as much
-        self._sight = ObservationEncoder(spaces.Discrete(self.cells), most, observation)
-        self._world, self._teams = team_tables(tables), make_teams(tables, num_envs)
+        self._encoder = ObservationEncoder(spaces.Discrete(self.cells), int(self.states.max()), observation)
+        self._tables, self._teams = team_tables(tables), make_teams(tables, num_envs)
         self._seeds, self._numbers = self._teams.seed, self._teams.number
         self._clock = Clock(np.zeros(num_envs, np.int64), np.zeros(num_envs, np.bool_))
 
     def _begin_all(self) -> tuple[Observation, Info]:
-        begin_teams(self._teams, self._clock, self._world)
-        return self._observe(), self._tell()
+        begin_teams(self._teams, self._clock, self._tables)
+        return self._observe(), self._info()
 
     def step(self, actions: NDArray[Any]) -> tuple[Observation, NDArray[np.float64], Bools, Bools, Info]:
         """Let every copy act, but for those that begin again."""
         chosen, copies = self._check(actions).astype(np.int16), self.num_envs
         earned = Earned(np.empty(copies), np.empty(copies, np.bool_), np.empty(copies, np.bool_))
-        require_settled(step_teams(chosen, self._teams, self._clock, self._world, self.max_episode_steps, earned))
-        return self._observe(), *earned, self._tell()
+        require_settled(step_teams(chosen, self._teams, self._clock, self._tables, self.max_episode_steps, earned))
+        return self._observe(), *earned, self._info()
 
     def state(self) -> Ints:
-        """Where everyone is, and then everyone's machine state: [copies, 2 N]."""
+        """Return the cells of all agents, and then the states of their machines: [copies, 2 N]."""
         return np.concatenate([self._teams.copies.cell, self._teams.copies.state], axis=1)
 
     def _space(self) -> Space[Any]:
-        """Say what a team sees: all that its agents see."""
+        """Make the space of a team's observations: those of all its agents."""
         cells = np.full(len(self.agents), self.cells)
         if self.observation == "index":
             return spaces.MultiDiscrete(cells * self.states)
@@ -80,10 +79,9 @@ class TeamEnvs(CopiesEnv):
         cell, state = self._teams.copies.cell, self._teams.copies.state
         if self.observation == "index":
             return cell * self.states + state
-        return self._sight.show_each(cell, state)
+        return self._encoder.encode_each(cell, state)
 
-    def _tell(self) -> Info:
-        """Say where everyone is and what has happened."""
-        teams = self._teams.copies
-        told = {"cell": teams.cell.copy(), "machine": teams.state.copy(), "happened": teams.event_time >= 0}
-        return self._flagged(told)
+    def _info(self) -> Info:
+        copies = self._teams.copies
+        info = {"cell": copies.cell.copy(), "machine": copies.state.copy(), "happened": copies.event_time >= 0}
+        return self._flagged(info)

@@ -1,8 +1,8 @@
-"""Tabular learning in worlds that others wrote, by the learners' plain forms, as fast as the world.
+"""Tabular learning in third-party environments, by the learners' references in plain Python.
 
-Agents with machines of their own train alone with simulated teammates, and then find out in team episodes, which are
-played in the world and count as training steps, how ready their teammates really are (`hocket.learn.reviews`). Other
-learners train in the team's world.
+Agents with local machines train alone with simulated teammates, and then estimate in team episodes, which are played in
+the environment and count as training steps, how ready their teammates really are (`hocket.learn.reviews`). Other
+learners train in the team's environment.
 """
 
 from __future__ import annotations
@@ -22,16 +22,7 @@ from gymnasium import spaces
 
 from hocket.adapters.convert import IndividualWorld, SeparateWorlds
 from hocket.adapters.events import IndividualStep, Proposed, RawStep
-from hocket.adapters.policies import (
-    TEAMS,
-    ActingTeam,
-    LearntTeam,
-    PlayedEpisode,
-    TeamMemory,
-    TeamStates,
-    play_episode,
-    team_key,
-)
+from hocket.adapters.policies import TEAMS, ActingTeam, LearntTeam, PlayedEpisode, TeamMemory, TeamStates, play_episode
 from hocket.adapters.wrap import IndividualView, WrappedTeam
 from hocket.errors import HocketError, SettingsError, TrainingError, require_known
 from hocket.files import exists
@@ -51,8 +42,8 @@ from hocket.task.teamwork.play import PlayedEpisodes
 from hocket.task.teamwork.readiness import PRIOR_WEIGHT, Chances, Counts
 
 SEED_BITS = 31  # of the seed of an environment: some accept no more
-MOST_VALUES = 1_000_000  # of the actions of a team that acts as one, in all states of its machine
-LEAST_READINESS = 0.002  # of simulated teammates, however seldom they are ready
+MOST_VALUES = 1_000_000  # of the joint actions of a team, in all states of its machine
+LEAST_READINESS = 0.002  # probability that simulated teammates are ready
 NEEDS_VIEWS = "pass a view of each agent, hk.train(env, views={agent: env.individual(agent, ...)})"
 
 Views = Mapping[str, IndividualView]
@@ -70,13 +61,11 @@ def train_world(
     progress: Callable[[int], None] | None = None,
     stop: Event | None = None,
 ) -> list[Run]:
-    """Train the agents of a wrapped world, a seed after the other, testing the team every so often.
-
-    What is finished is kept in the folder; seeds that are there are left out.
-    """
+    """Train the agents of a wrapped environment, one seed after the other, with tests of the team. Finished runs are
+    saved in the folder; seeds of which it has a run are left out."""
     if learner.plain is None:
         raise SettingsError(f"{learner.name} needs a task of hocket's own: {learner.needs}")
-    given = check_views(env, views, learner.policy_input is PolicyInput.MACHINE)
+    checked = check_views(env, views, learner.policy_input is PolicyInput.MACHINE)
     player, runs = WrappedPlayer(env, learner, settings), list[Run]()
     if folder is not None and exists(Path(folder) / "runs"):
         kept, digest = {record.key for record in load_results(folder).records}, env.scene.digest
@@ -94,9 +83,8 @@ def train_world(
                 progress(chunk)
 
         try:
-            block = make_block(env, learner, settings, seed, given)
-            stopped = None if stop is None else stop.is_set
-            tests, trained, seconds = train_block(learner, block, player, settings, [seed], steps, report, stopped)
+            block, is_stopped = make_block(env, learner, settings, seed, checked), None if stop is None else stop.is_set
+            tests, trained, seconds = train_block(learner, block, player, settings, [seed], steps, report, is_stopped)
         except HocketError as error:
             raise TrainingError(f"seed {seed}, training step {done + 1:,} or later: {error}", runs) from error
         arrays = {name: array.copy() for name, array in block.arrays(0).items()}
@@ -108,65 +96,65 @@ def train_world(
 
 
 def check_views(env: WrappedTeam, views: Views | None, is_alone: bool) -> Views:
-    """Require that what agents see and do can be numbered, and where they train alone, a view for each."""
+    """Require discrete observations and actions, and for agents that train alone, a view of each."""
     if not is_alone and views is not None:
         raise SettingsError("views are for learners that train each agent alone")
     for agent in env.machines:
         require_discrete(agent, env.env.observation_space(agent), env.action_space(agent))
     if not is_alone:
         return {}
-    given = {agent: view_alone(env, agent) for agent in env.machines} if views is None else dict(views)
-    for agent in (*given, *env.machines):
+    checked = {agent: view_alone(env, agent) for agent in env.machines} if views is None else dict(views)
+    for agent in (*checked, *env.machines):
         require_known(agent, env.machines, "agent")
-        if agent not in given:
+        if agent not in checked:
             raise SettingsError(f"every agent needs a view, got none for {agent}")
-        require_discrete(agent, given[agent].env.observation_space, given[agent].action_space)
-    return given
+        require_discrete(agent, checked[agent].env.observation_space, checked[agent].action_space)
+    return checked
 
 
 def make_block(env: WrappedTeam, learner: Learner, settings: Settings, seed: int, views: Views) -> Block:
-    """Put a learner into a world."""
+    """Make the block of a learner in an environment."""
     make: Callable[..., PlainLearner] = learner.plain  # type: ignore[assignment]
     if learner.policy_input is PolicyInput.MACHINE:
         team = LoneAgents(env, make, cast("SimulatedSettings", settings), seed, views)
         is_reviewed = getattr(settings, "team_review", "off") != "off" and len(views) > 1
         return TeamReviews(team, team.first, team.waits, settings.max_episode_steps) if is_reviewed else team
     if learner.policy_input is PolicyInput.TEAM:
-        one = WrappedAsOne(env, seed, getattr(settings, "counterfactual", False))
-        return TrainedTeam(make(one, settings, seed), [one.seen], one)
-    together = TeamSteps(env, seed)
-    if learner.policy_input is PolicyInput.OPTION and not all(together.memory.events):
+        joint = WrappedAsOne(env, seed, getattr(settings, "counterfactual", False))
+        return TrainedTeam(make(joint, settings, seed), [joint.numbers], joint)
+    team_steps = TeamSteps(env, seed)
+    if learner.policy_input is PolicyInput.OPTION and not all(team_steps.memory.events):
         raise SettingsError(f"{learner.name} needs an event that each agent controls")
-    return TrainedTeam(make(together, settings, seed), together.seen, together)
+    return TrainedTeam(make(team_steps, settings, seed), team_steps.numbers, team_steps)
 
 
 class TrainedTeam:
-    """Agents that train together, and what each has seen."""
+    """Agents that train together, and the numbers of the observations of each."""
 
     def __init__(
-        self, learner: PlainLearner, seen: Sequence[Numbers], world: TeamSteps | WrappedAsOne | None = None
+        self, learner: PlainLearner, numbers: Sequence[Numbers], world: TeamSteps | WrappedAsOne | None = None
     ) -> None:
-        self.learner, self.seen, self.world = learner, seen, world
+        self.learner, self.numbers, self.world = learner, numbers, world
 
     def train(self, begin: int, steps: int) -> None:
-        """Train; an episode that a test has broken off in the team's world is begun anew."""
-        if self.world is not None and self.world.env.episodes != self.world.begun:  # others have reset it since
+        """Train; an episode that a test has interrupted begins anew."""
+        if self.world is not None and self.world.env.episodes != self.world.begun:  # it was reset since
             self.learner.restart(begin)
         for t in range(begin, begin + steps):
             self.learner.train(t)
 
     def arrays(self, index: int) -> Arrays:
-        """Lay out what was learnt, and what was seen, by the index of the agent, as in a policy."""
+        """Make the arrays of a policy: what was learnt and the observations, by the index of the agent."""
         arrays: dict[str, Any] = {}
-        for place, keys in enumerate(self.seen):  # a line of text each
-            arrays[f"seen.{place}"] = np.frombuffer("\n".join(map(key_text, keys)).encode(), np.uint8)
-        for place, learnt in enumerate(self.learner.learnt()):
-            arrays |= {f"{name}.{place}": array for name, array in learnt.items()}
+        for agent, keys in enumerate(self.numbers):  # a line of text each
+            arrays[f"seen.{agent}"] = np.frombuffer("\n".join(map(key_text, keys)).encode(), np.uint8)
+        for agent, learnt in enumerate(self.learner.learnt()):
+            arrays |= {f"{name}.{agent}": array for name, array in learnt.items()}
         return arrays
 
 
 class LoneAgents(TrainedTeam):
-    """Agents that train each in a world of its own, and can be played as a team."""
+    """Agents that each train in an environment of their own, and can be played as a team."""
 
     def __init__(
         self, env: WrappedTeam, make: Callable[..., PlainLearner], settings: SimulatedSettings, seed: int, views: Views
@@ -174,30 +162,29 @@ class LoneAgents(TrainedTeam):
         self.env, self.views, self.seed = env, [views[agent] for agent in env.machines], seed
         self.events = tuple(env.decomposition.machine.events)
         counterfactual = getattr(settings, "counterfactual", True)
-        self.worlds = [ViewSteps(view, seed, place, counterfactual) for place, view in enumerate(self.views)]
-        shape = (len(self.views), max(world.states for world in self.worlds), len(self.events))
-        self.waits = np.zeros(shape, np.bool_)
-        for place, view in enumerate(self.views):
+        worlds = [ViewSteps(view, seed, agent, counterfactual) for agent, view in enumerate(self.views)]
+        self.waits = np.zeros((len(worlds), max(world.states for world in worlds), len(self.events)), np.bool_)
+        for agent, view in enumerate(self.views):
             for state, event in view.machine.transitions:
-                self.waits[place, view.machine.states.index(state), self.events.index(event)] = event in view.chances
+                self.waits[agent, view.machine.states.index(state), self.events.index(event)] = event in view.chances
         self.first: Chances = np.where(self.waits, settings.sync_probability, 1.0)
-        for place in range(len(self.views)):
-            self.believe(place, self.first)
-        super().__init__(make(self.worlds, settings, seed), [world.seen for world in self.worlds])
+        for agent in range(len(worlds)):
+            self.believe(agent, self.first)
+        super().__init__(make(worlds, settings, seed), [world.numbers for world in worlds])
 
     def believe(self, agent: int, chances: Chances) -> None:
-        """Simulate teammates that are as ready as an agent believes from now on."""
+        """Simulate, from now on, teammates that are as ready as an agent believes."""
         states, pairs = self.views[agent].machine.states, np.argwhere(self.waits[agent]).tolist()
         believed = {(states.at(u), self.events[e]): float(chances[agent, u, e]) for u, e in pairs}
         self.views[agent].believe({pair: max(chance, LEAST_READINESS) for pair, chance in believed.items()})
 
     def count(self, counts: Counts, before: Chances) -> Chances:
-        """Estimate readiness from episodes; what was believed before counts as a part of an observation."""
+        """Estimate readiness from episodes; the belief before counts as a part of an observation."""
         estimate: Chances = (counts.happened + PRIOR_WEIGHT * before) / (counts.proposed + PRIOR_WEIGHT)
         return estimate
 
     def play(self, step: int, max_steps: int) -> PlayedEpisodes:
-        """Play greedy episodes of the team in its world, and count what agents propose and what happens of it."""
+        """Play greedy episodes of the team in its environment, and count proposals and the events that happened."""
         team = TEAMS[PolicyInput.MACHINE](self.env, self.arrays(0), None)
         counts = Counts(*(np.zeros(self.waits.shape, np.int64) for _ in range(2)))
         episodes = [play_in(self.env, team, self.seed, -step - n, max_steps) for n in range(EPISODES_PLAYED)]
@@ -210,12 +197,12 @@ class LoneAgents(TrainedTeam):
 
     def _add(self, counts: Counts, played: PlayedEpisode) -> None:
         for states, proposals, events in zip(played.states, played.proposed, played.events, strict=False):
-            for place, (view, state) in enumerate(zip(self.views, states, strict=True)):
+            for agent, (view, state) in enumerate(zip(self.views, states, strict=True)):
                 u = view.machine.states.index(state)
-                for e in np.flatnonzero(self.waits[place, u]).tolist():
-                    if self.events[e] in proposals[place] or self.events[e] in view.told:
-                        counts.proposed[place, u, e] += 1
-                        counts.happened[place, u, e] += self.events[e] in events
+                for e in np.flatnonzero(self.waits[agent, u]).tolist():
+                    if self.events[e] in proposals[agent] or self.events[e] in view.told:
+                        counts.proposed[agent, u, e] += 1
+                        counts.happened[agent, u, e] += self.events[e] in events
 
 
 class WrappedPlayer(Player):
@@ -241,24 +228,24 @@ class WrappedPlayer(Player):
 
 
 def play_in(env: WrappedTeam, team: LearntTeam, seed: int, number: int, max_steps: int) -> PlayedEpisode:
-    """Play an episode of a seed, of what was learnt."""
-    drawn = seed_others(env, world_seed(seed, len(env.machines), number))
+    """Play an episode of a seed with a trained team."""
+    env_seed = seed_others(env, world_seed(seed, len(env.machines), number))
     team.restart(seed, number)
-    return play_episode(env, team.actors, drawn, max_steps=max_steps)
+    return play_episode(env, team.actors, env_seed, max_steps=max_steps)
 
 
-# A view for one agent, where nobody has made one: of the team's own world, in which the others act at random.
+# Views that users do not pass: of the team's environment, in which the other agents act at random.
 
 
 def view_alone(team: WrappedTeam, agent: str) -> IndividualView:
-    """Make a view for an agent to train in, of the team's own world and labels."""
+    """Make a view for an agent to train in, with a copy of the team's environment, and its labels."""
     try:
         if isinstance(team.env, SeparateWorlds):
             key = team.env.keys[agent]
-            given: Any = deepcopy({key: team.given[key]})
-            world = IndividualWorld(SeparateWorlds(given))
+            original: Any = deepcopy({key: team.original[key]})
+            world = IndividualWorld(SeparateWorlds(original))
         else:
-            env, given = deepcopy((team.env, team.given))
+            env, original = deepcopy((team.env, team.original))
             world = IndividualWorld(env, agent)
     except Exception as error:
         raise SettingsError(f"{team.env} cannot be copied ({type(error).__name__}): {NEEDS_VIEWS}") from error
@@ -266,39 +253,39 @@ def view_alone(team: WrappedTeam, agent: str) -> IndividualView:
 
     def label(step: IndividualStep) -> Proposed:
         states = {**initial, agent: step.state}
-        answer = team.label(RawStep._make((step.time, *world.last, states, None, step.memory, given)))
+        answer = team.label(RawStep._make((step.time, *world.last, states, None, step.memory, original)))
         if not isinstance(answer, Mapping):
-            raise SettingsError(f"labels must say what each agent proposes, not what happens to all: {NEEDS_VIEWS}")
+            raise SettingsError(f"labels must name the events that each agent proposes, by agent: {NEEDS_VIEWS}")
         return answer.get(agent)
 
     return team.individual(agent, world, label)
 
 
-# Environments as plain learners take them, with numbered observations and actions.
+# Environments as learners' references take them, with numbered observations and actions.
 
 
-def world_seed(seed: int, place: int, number: int = 0) -> int:
+def world_seed(seed: int, stream: int, number: int = 0) -> int:
     """Make the seed of an environment; few accept seeds as large as those of hocket."""
-    return stream_key(TEAM, seed, place, number) & ((1 << SEED_BITS) - 1)
+    return stream_key(TEAM, seed, stream, number) & ((1 << SEED_BITS) - 1)
 
 
 def seed_others(env: WrappedTeam, seed: int) -> int:
     """Seed the random actions of agents outside the team; return the seed."""
-    for place, agent in enumerate(env.possible_agents):
+    for index, agent in enumerate(env.possible_agents):
         if agent not in env.machines:
-            env.action_space(agent).seed(seed + place)
+            env.action_space(agent).seed(seed + index)
     return seed
 
 
-def require_discrete(agent: str, seen: spaces.Space[Any], acts: spaces.Space[Any]) -> None:
+def require_discrete(agent: str, observations: spaces.Space[Any], actions: spaces.Space[Any]) -> None:
     """Refuse observations with real numbers, which hardly ever recur, and actions that are not discrete."""
-    if _has_reals(seen):
+    if _has_reals(observations):
         raise SettingsError(
-            f"a table of values needs observations that come again, got {seen!r:.80} for {agent}: make them discrete, "
-            "as gymnasium.wrappers.TransformObservation can"
+            f"a table of values needs observations that recur, got {observations!r:.80} for {agent}: make them "
+            "discrete, as gymnasium.wrappers.TransformObservation can"
         )
-    if not isinstance(acts, spaces.Discrete):
-        raise SettingsError(f"a table of values needs Discrete actions, got {acts!r:.80} for {agent}")
+    if not isinstance(actions, spaces.Discrete):
+        raise SettingsError(f"a table of values needs Discrete actions, got {actions!r:.80} for {agent}")
 
 
 def _has_reals(space: spaces.Space[Any]) -> bool:
@@ -310,17 +297,17 @@ def _has_reals(space: spaces.Space[Any]) -> bool:
 class ViewSteps:
     """An agent's view of an environment, in the form that learners take (`hocket.learn.reference.SteppedWorld`)."""
 
-    def __init__(self, view: IndividualView, seed: int, place: int, counterfactuals: bool) -> None:
+    def __init__(self, view: IndividualView, seed: int, agent: int, counterfactuals: bool) -> None:
         acts, machine = cast("spaces.Discrete", view.action_space), view.machine
-        self.view, self.agent, self.actions, self._first = view, place, int(acts.n), int(acts.start)
+        self.view, self.agent, self.actions, self._first = view, agent, int(acts.n), int(acts.start)
         self.states, self.final = len(machine.states), frozenset(np.flatnonzero(machine.ends).tolist())
-        self.seen, self._seed = Numbers(count().__next__), world_seed(seed, place)
+        self.numbers, self._seed = Numbers(count().__next__), world_seed(seed, agent)
         view.counterfactuals = counterfactuals
 
     @property
     def observations(self) -> int:
         """The number of different observations so far."""
-        return len(self.seen)
+        return len(self.numbers)
 
     def reset(self, t: int) -> tuple[int, int]:
         """Begin an episode; the first one has a seed."""
@@ -328,37 +315,37 @@ class ViewSteps:
         return self._now()
 
     def _now(self) -> tuple[int, int]:
-        return self.seen[observation_key(self.view.seen)], self.view.machine.states.index(self.view.state)
+        return self.numbers[observation_key(self.view.seen)], self.view.machine.states.index(self.view.state)
 
     def step(self, s: int, u: int, a: int, t: int, counterfactual: bool) -> tuple[list[Experience], bool]:
-        """Act; the view tells what the step would have been in other states."""
+        """Act; the view also returns the outcomes in other states."""
         _, reward, terminated, truncated, info = self.view.step(self._first + a)
         s_next, u_next = self._now()
         experiences = [Experience(u, s_next, u_next, reward, terminated)]
         if counterfactual:
             others = info["counterfactuals"]
             columns = (others.state, others.next_state, others.reward, others.terminated)
-            for state, after, paid, is_end in zip(*(column.tolist() for column in columns), strict=True):
-                experiences.append(Experience(state, s_next, after, paid, is_end))
+            for v, v_next, r, is_end in zip(*(column.tolist() for column in columns), strict=True):
+                experiences.append(Experience(v, s_next, v_next, r, is_end))
         return experiences, terminated or truncated
 
 
 class _Episodes(ActingTeam):
-    """Training episodes of a team in its world, in which tests are played, too."""
+    """Training episodes of a team in its environment, in which tests are played, too."""
 
     def __init__(self, env: WrappedTeam, seed: int) -> None:
         super().__init__(env)
         self._seed, self._number, self.begun = seed, -1, -1
 
     def reset(self, t: int) -> Any:  # noqa: ANN401 (of one, or of each)
-        """Begin the next episode; each has a seed of its own."""
+        """Begin the next episode; each has another seed."""
         self._number += 1
         self.env.reset(seed=seed_others(self.env, world_seed(self._seed, len(self.names) + 1, self._number)))
         self.begun = self.env.episodes
         return self._now()
 
     def _now(self) -> Any:  # noqa: ANN401
-        """Number the present observation, with the machine state or the memory."""
+        """Return the number of the present observation, and that of the machine state or the memory."""
         raise NotImplementedError
 
     def act(self, actions: Sequence[int]) -> tuple[float, bool, bool]:
@@ -371,23 +358,23 @@ class _Episodes(ActingTeam):
 
 
 class TeamSteps(_Episodes):
-    """A wrapped world as a team that steps (`hocket.learn.reference.SteppedTeam`)."""
+    """A wrapped environment as a team that steps (`hocket.learn.reference.SteppedTeam`)."""
 
     def __init__(self, env: WrappedTeam, seed: int) -> None:
         super().__init__(env, seed)
         self.memory = TeamMemory(env)
-        self.actions, self.memories, self.options = self.each, self.memory.memories, self.memory.options
+        self.actions, self.memories, self.options = self.action_counts, self.memory.memories, self.memory.options
         self.available, self.reached = self.memory.available, self.memory.reached
-        self.seen = [Numbers(count().__next__) for _ in self.names]
+        self.numbers = [Numbers(count().__next__) for _ in self.names]
 
     @property
     def observations(self) -> Sequence[int]:
         """The number of different observations of each agent so far."""
-        return [len(seen) for seen in self.seen]
+        return list(map(len, self.numbers))
 
     def _now(self) -> list[tuple[int, int]]:
         keys = [observation_key(self.env.seen.get(name)) for name in self.names]
-        return [(self.seen[agent][key], self.memory.of(agent)) for agent, key in enumerate(keys)]
+        return [(self.numbers[agent][key], self.memory.of(agent)) for agent, key in enumerate(keys)]
 
     def step(self, actions: Sequence[int]) -> JointStep:
         """Let all agents act."""
@@ -396,13 +383,13 @@ class TeamSteps(_Episodes):
 
 
 class WrappedAsOne(_Episodes):
-    """A wrapped world in which all agents act as one (`hocket.learn.reference.SteppedWorld`)."""
+    """A wrapped environment in which all agents act as one (`hocket.learn.reference.SteppedWorld`)."""
 
     agent = 0
 
     def __init__(self, env: WrappedTeam, seed: int, counterfactuals: bool) -> None:
         super().__init__(env, seed)
-        self.team, self.seen, self.actions = TeamStates(env), Numbers(count().__next__), prod(self.each)
+        self.team, self.numbers, self.actions = TeamStates(env), Numbers(count().__next__), prod(self.action_counts)
         self.states, self.final = len(self.team.states), self.team.final
         if self.actions * self.states > MOST_VALUES:
             each = f"{self.actions:,} joint actions in {self.states:,} states of the team machine"
@@ -412,20 +399,21 @@ class WrappedAsOne(_Episodes):
     @property
     def observations(self) -> int:
         """The number of different observations so far."""
-        return len(self.seen)
+        return len(self.numbers)
 
     def _now(self) -> tuple[int, int]:
-        return self.seen[team_key(self.env)], self.team.number[self.env.team_state]
+        key, state = self.team.now()
+        return self.numbers[key], state
 
     def step(self, s: int, u: int, a: int, t: int, counterfactual: bool) -> tuple[list[Experience], bool]:
-        """Let all agents act; the labelling function says what the step would have been in other team states."""
-        reward, is_end, is_over = self.act([int(part) for part in np.unravel_index(a, self.each)])
+        """Let all agents act, also with the outcomes in other team states."""
+        reward, is_end, is_over = self.act([int(part) for part in np.unravel_index(a, self.action_counts)])
         s_next, u_next = self._now()
         experiences = [Experience(u, s_next, u_next, reward, is_end)]
-        is_lost = is_end and not self.env.completed  # the world has ended
-        for other in range(self.states) if counterfactual else ():
-            if other != u and other not in self.final:
-                after, paid = self.env.imagine(self.team.states[other], self.team.local[self.team.states[other]])
+        is_lost = is_end and not self.env.completed  # the environment has ended the episode
+        for v in range(self.states) if counterfactual else ():
+            if v != u and v not in self.final:
+                after, r = self.env.counterfactual(self.team.states[v], self.team.local[self.team.states[v]])
                 v_next = self.team.number[after]
-                experiences.append(Experience(other, s_next, v_next, paid, is_lost or v_next in self.final))
+                experiences.append(Experience(v, s_next, v_next, r, is_lost or v_next in self.final))
         return experiences, is_over

@@ -1,4 +1,4 @@
-"""Worlds that others wrote, as tasks with reward machines: the team's view, and that of an individual agent."""
+"""Third-party environments as tasks with reward machines: for the team, and for an individual agent."""
 
 from __future__ import annotations
 
@@ -11,19 +11,12 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from pettingzoo import ParallelEnv
 
-from hocket.adapters.convert import (
-    Action,
-    Environment,
-    EnvWrapper,
-    Experience,
-    NamedTeam,
-    individual_world,
-    to_parallel,
-)
+from hocket.adapters.convert import Action, Environment, EnvWrapper, NamedTeam, StepResult, to_individual, to_parallel
 from hocket.adapters.events import (
     PARTS,
     PROBLEMS,
     Answer,
+    EnvironmentCall,
     IndividualStep,
     LabelErrors,
     Problems,
@@ -31,17 +24,13 @@ from hocket.adapters.events import (
     RawStep,
     StepEvents,
     Synchronisation,
-    WorldErrors,
-    begun,
     check_events,
-    check_info,
-    check_seen,
-    complain,
+    drop_old_edges,
     read_events,
-    shares_of,
+    report_problems,
 )
 from hocket.adapters.individual import NumberedEpisodes, potentials
-from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder, copied, tell_events
+from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder, copied, event_info
 from hocket.draw.scene import Scene
 from hocket.errors import AssignmentError, HocketError, SettingsError, known_names, require_known, shown
 from hocket.lazy import Lazy
@@ -61,7 +50,7 @@ TeamLabel = Callable[[RawStep], Answer]
 IndividualLabel = Callable[[IndividualStep], Proposed]
 Valid = Callable[[IndividualStep, str], bool]  # could the world have done the same in another machine state?
 Points = Mapping[str, tuple[float, float]]
-Where = Callable[[Any], Points]  # from a world to where its agents are
+Where = Callable[[Any], Points]  # from an environment to the positions of its agents
 
 TRAIN, TEST = Lazy("hocket.adapters.world_training", "train_world"), Lazy("hocket.adapters.policies", "play_tests")
 
@@ -81,10 +70,10 @@ def wrap(
 ) -> WrappedTeam:
     """Make a reward-machine task of a multi-agent environment, a team machine and a labelling function.
 
-    `env` is a PettingZoo environment, or whatever `to_parallel` makes one of. `knows` gives each agent of the team
-    its local event set; agents that it leaves out (opponents, say) are passed through untouched. `label` is called
-    after every step with a `RawStep` and returns either the events that happened (None, a name or several: all that
-    know them propose them) or a mapping from agents to what each of them proposes by itself.
+    `env` is a PettingZoo environment, or one that `to_parallel` can convert. `knows` gives each agent of the team its
+    local event set; other agents (opponents, say) are passed through untouched. `label` is called after every step with
+    a `RawStep` and returns either the events that happened (None, a name or several: all that know them propose them)
+    or a mapping from agents to the events that each of them proposes.
 
     Then an event happens when all agents that control it propose it: those that `control` names or, where it names
     none, all that know the event. Where some propose it and others do not, the labels contradict each other, unless
@@ -92,64 +81,66 @@ def wrap(
     event that an agent's machine does not allow in its state does not happen, and is no problem.
 
     An event happens at most once in a step, and in every step in which the label names it. Those of `edges` happen at
-    most once per change: an agent proposes them in the step in which its label begins to name them, and not again
-    before there was a step in which it did not.
+    most once per change: an agent proposes them in the step in which its label begins to name them, and again only
+    after a step in which it did not.
 
-    `where` says of the world as it was passed where its agents are, for replays: agent to (x, y), across and down.
-    Without it the world may have an attribute `where`.
+    `where` returns the positions of the agents of `env`, for replays: agent to (x, y), across and down. Without it the
+    environment may have an attribute `where`.
 
     Refuses a machine that is not decomposable with respect to `knows`.
     """
     world = to_parallel(env)
-    if isinstance(world, NamedTeam) and world.names != world.keys:  # whose agents go by other keys than names
+    if isinstance(world, NamedTeam) and world.names != world.keys:  # whose agents have other keys than names
         knows, label = world.by_name(knows), partial(world.label_by_name, label)
         control = control and world.control_by_name(control)
     for agent in knows:
         require_known(agent, world.possible_agents, "knows: agent", AssignmentError, f" in {world}")
     team = {agent: knows[agent] for agent in world.possible_agents if agent in knows}
     if isinstance(machine, Composition) and not machine.has_completion_rewards:
-        machine = machine.machine()  # which knows what each of its transitions is worth
+        machine = machine.machine()  # which has a reward for each of its transitions
     decomposition = decompose(machine, team, control)
     if not decomposition.ok:
         raise AssignmentError(_why_not(decomposition))
     known = decomposition.machine.events
-    rules = Synchronisation(decomposition, check_events(waits, known, "waits"), check_events(edges, known, "edges"))
+    waiting, edge_events = check_events(waits, known, "waits"), check_events(edges, known, "edges")
     if problems not in PROBLEMS:
         hint = known_names(str(problems), PROBLEMS)
         raise SettingsError(f"problems must be raised, warned of or ignored, got {problems!r} ({hint})")
-    given = world.env if isinstance(world, NamedTeam) else env
-    return WrappedTeam(world, rules, label, observation, problems, given, where)
+    original = world.env if isinstance(world, NamedTeam) else env
+    synchronisation = Synchronisation(decomposition, waiting, edge_events)
+    return WrappedTeam(world, synchronisation, label, observation, problems, original, where)
 
 
 class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
-    """A PettingZoo environment whose agents see the states of local reward machines and are paid by the team machine.
+    """A PettingZoo environment whose agents observe the states of local reward machines and get the team's reward.
 
-    Every agent of the team earns what the team machine pays, which is 1 when the task is completed and 0 before. The
-    episode ends then, or when the world ends it. An info says what the agent `proposed`, which `events` happened to
-    it, and its `machine_state`; `raw_reward` is what the world would have paid.
+    Every agent of the team gets the reward of the team machine, which is 1 when the task is completed and 0 before. The
+    episode ends then, or when the environment ends it. An info has the events that the agent `proposed`, the `events`
+    that it heard of, and its `machine_state`; `raw_reward` is the environment's reward.
     """
 
     def __init__(
         self,
         env: ParallelEnv[str, Any, Any],
-        rules: Synchronisation,
+        synchronisation: Synchronisation,
         label: TeamLabel,
         observation: str,
         problems: str,
-        given: Environment,
+        original: Environment,
         where: Where | None = None,
     ) -> None:
-        self.env, self.label, self.problems, self.rules, self._kind = env, label, problems, rules, observation
-        self.decomposition, self.machines = rules.decomposition, rules.decomposition.machines
+        self.env, self.label, self.problems, self._observation_kind = env, label, problems, observation
+        self.synchronisation, self.decomposition = synchronisation, synchronisation.decomposition
+        self.machines = self.decomposition.machines
         self._scene: Scene | None = None
-        self.counterfactuals = False  # whether a step is kept for `imagine`
+        self.counterfactuals = False  # whether a step is kept for `counterfactual`
         self.episodes = 0  # that have begun
-        self.given, self._where = given, where  # the world as it was passed, which labels see
+        self.original, self._where = original, where  # the environment as it was passed, which labels get
         self.metadata = {**getattr(env, "metadata", {}), "is_parallelizable": True}
         self.render_mode = getattr(env, "render_mode", None)
         self.possible_agents: list[str] = list(env.possible_agents)
         self.agents: list[str] = []
-        self.sights = {
+        self.encoders = {
             agent: ObservationEncoder(env.observation_space(agent), len(machine.states), observation)
             for agent, machine in self.machines.items()
         }
@@ -159,10 +150,10 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
     @property
     def where(self) -> Points | None:
-        """Where everyone is, if the world or `wrap(where=...)` says so."""
+        """The positions of all agents, if the environment or `wrap(where=...)` tells them."""
         if self._where is not None:
-            return self._where(self.given)
-        points: Points | None = getattr(self.given, "where", None)
+            return self._where(self.original)
+        points: Points | None = getattr(self.original, "where", None)
         return points
 
     @property
@@ -170,8 +161,12 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         """Whether the team has completed its task: all agents' machines are in final states."""
         return all(self.states[agent] in machine.final for agent, machine in self.machines.items())
 
+    def state_number(self, agent: str) -> int:
+        """Return the number of the state of an agent's machine."""
+        return self.machines[agent].states.index(self.states[agent])
+
     def observation_space(self, agent: str) -> gymnasium.Space[Any]:
-        return self.sights[agent].space if agent in self.sights else self.env.observation_space(agent)
+        return self.encoders[agent].space if agent in self.encoders else self.env.observation_space(agent)
 
     def action_space(self, agent: str) -> gymnasium.Space[Any]:
         space: gymnasium.Space[Any] = self.env.action_space(agent)
@@ -182,99 +177,99 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self.episodes += 1
         self.states: Mapping[str, str] = {agent: machine.initial for agent, machine in self.machines.items()}
         self.team_state: Any = self.decomposition.machine.initial
-        self.seen: Mapping[str, Observation] = {}  # of the world, after the last step
+        self.seen: Mapping[str, Observation] = {}  # after the last step, without machine states
         self._memory: dict[str, Any] = {}
         self.named: Mapping[str, Names] = {}  # by the label of the last step
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
-        with WorldErrors(self.env, "reset"):
-            observations, given = self.env.reset(seed=seed, options=options)
-        check_info(self.env, given, "in reset")
+        with EnvironmentCall(self.env, "reset") as call:
+            raw_observations, raw_infos = self.env.reset(seed=seed, options=options)
+        call.check_info(raw_infos)
         self._restart()
         self.agents = list(self.env.agents)
-        self.seen = {agent: copied(seen) for agent, seen in observations.items()}
-        said = {agent: given.get(agent, {}) for agent in self.agents}  # many worlds have nothing to say here
+        self.seen = {agent: copied(observation) for agent, observation in raw_observations.items()}
+        infos = {agent: raw_infos.get(agent, {}) for agent in self.agents}  # many environments leave them out here
         nothing = StepEvents({}, (), (), {}, self.states)
-        infos = shares_of(self.env, said, self.agents, "info", "reset")
-        informed = {agent: self._inform(agent, info, nothing, 0.0) for agent, info in infos.items()}
-        seen = shares_of(self.env, observations, self.agents, PARTS[0], "reset")
-        self._check_seen(seen, "reset")
-        return self._show(seen), informed
+        infos = call.require_agents(infos, self.agents, "info")
+        infos = {agent: self._info(agent, info, nothing, 0.0) for agent, info in infos.items()}
+        observations = call.require_agents(raw_observations, self.agents, PARTS[0])
+        self._check_observations(observations, call)
+        return self._encode(observations), infos
 
-    def step(self, actions: Mapping[str, Any]) -> Experience:
+    def step(self, actions: Mapping[str, Any]) -> StepResult:
         if not self.agents:
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
         before = set(self.agents)
         self.time += 1
-        when = f"step {self.time}"
-        with WorldErrors(self.env, when):
-            raw = tuple(zip(self.env.step(dict(actions)), PARTS, strict=True))
+        with EnvironmentCall(self.env, f"step {self.time}") as call:
+            parts = tuple(zip(self.env.step(dict(actions)), PARTS, strict=True))
         present = [agent for agent in self.possible_agents if agent in before or agent in self.env.agents]
         observations, rewards, terminated, truncated, infos = (
-            shares_of(self.env, part, present, what, when) for part, what in raw
+            call.require_agents(values, present, part) for values, part in parts
         )
-        self._check_seen(observations, when)
-        shown = (self.seen, actions, observations, rewards, terminated, truncated, infos)
-        step = RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.given)
-        self.agents, self.seen = list(self.env.agents), {agent: copied(seen) for agent, seen in observations.items()}
+        self._check_observations(observations, call)
+        raw = (self.seen, actions, observations, rewards, terminated, truncated, infos)
+        step = RawStep(self.time, *raw, dict(self.states), self.team_state, self._memory, self.original)
+        self.agents = list(self.env.agents)
+        self.seen = {agent: copied(observation) for agent, observation in observations.items()}
         for agent in before:
-            if agent in self.sights and agent not in self.agents and not (terminated[agent] or truncated[agent]):
-                raise HocketError(f"agent {agent!r} has left {self.env} in {when} without its end being said")
+            if agent in self.encoders and agent not in self.agents and not (terminated[agent] or truncated[agent]):
+                problem = f"agent {agent!r} has left {self.env} in {call.when}"
+                raise HocketError(f"{problem} without being terminated or truncated")
         if self.counterfactuals:
             self._last = step._replace(memory=copied(self._memory)), self.named
-        happening, team_state, reward = self._happen(step, self.named)
-        self.named = happening.named
-        complain(happening.problems, self.problems, step)
-        self.states, self.team_state = happening.states, team_state
+        outcome, team_state, reward = self._outcome(step, self.named)
+        self.named = outcome.named
+        report_problems(outcome.problems, self.problems, step)
+        self.states, self.team_state = outcome.states, team_state
         if self.completed:
             terminated, self.agents = dict.fromkeys(present, True), []
-        earned = {agent: reward if agent in self.sights else rewards[agent] for agent in present}
-        informed = {agent: self._inform(agent, infos[agent], happening, rewards[agent]) for agent in present}
-        return self._show(observations), earned, terminated, truncated, informed
+        infos = {agent: self._info(agent, infos[agent], outcome, rewards[agent]) for agent in present}
+        rewards = {agent: reward if agent in self.encoders else rewards[agent] for agent in present}
+        return self._encode(observations), rewards, terminated, truncated, infos
 
-    def _happen(self, step: RawStep, named: Mapping[str, Names]) -> tuple[StepEvents, Any, float]:
-        """Work out what a step means: what happens, the state of the team machine after it, and what that pays."""
+    def _outcome(self, step: RawStep, named: Mapping[str, Names]) -> tuple[StepEvents, Any, float]:
+        """Return the events of a step, the state of the team machine after it, and the reward."""
         with LabelErrors(step):
-            happening = self.rules.happen(self.label(step), step.states, step.observations, named)
+            outcome = self.synchronisation.settle(self.label(step), step.states, step.observations, named)
         team, reward, before = self.decomposition.machine, 0.0, cast("Any", step.team_state)
         state = before
-        for event in happening.events:
+        for event in outcome.events:
             reward += 0.0 if isinstance(team, Composition) else team.rewards[state, event]
             state = team.step(state, event)
-        if happening.events and isinstance(team, Composition):  # which pays for nothing but completion
+        if outcome.events and isinstance(team, Composition):  # which pays only for completion
             reward = float(team.is_final(state) and not team.is_final(before))
-        return happening, state, reward
+        return outcome, state, reward
 
-    def imagine(self, team_state: object, states: Mapping[str, str]) -> tuple[object, float]:
-        """Work out what the last step of the world would have meant in another state of the team: what follows, paid.
-
-        It takes for granted that the world would have done the same, as `IndividualView` does for one agent.
-        """
+    def counterfactual(self, team_state: object, states: Mapping[str, str]) -> tuple[object, float]:
+        """Return the next state and the reward that the last step would have had in another state of the team, if the
+        environment had done the same."""
         step, named = self._last
         step = step._replace(states=states, team_state=team_state, memory=copied(step.memory))
-        _, state, reward = self._happen(step, named)
+        _, state, reward = self._outcome(step, named)
         return state, reward
 
-    def _check_seen(self, observations: Mapping[str, Observation], when: str) -> None:
-        for agent, sight in self.sights.items():
+    def _check_observations(self, observations: Mapping[str, Observation], call: EnvironmentCall) -> None:
+        for agent, encoder in self.encoders.items():
             if agent in observations:
-                check_seen(self.env, sight, observations[agent], agent, when)
+                call.check_observation(encoder, observations[agent], agent)
 
-    def _show(self, observations: Mapping[str, Observation]) -> dict[str, Observation]:
-        """Join what agents of the team see of the world and the states of their machines."""
-        sights, machines, states = self.sights, self.machines, self.states
+    def _encode(self, observations: Mapping[str, Observation]) -> dict[str, Observation]:
+        """Join observations of agents of the team and the states of their machines."""
         return {
-            agent: sights[agent].show(seen, machines[agent].states.index(states[agent])) if agent in sights else seen
-            for agent, seen in observations.items()
+            agent: self.encoders[agent].encode(observation, self.state_number(agent))
+            if agent in self.encoders
+            else observation
+            for agent, observation in observations.items()
         }
 
-    def _inform(self, agent: str, info: Mapping[str, Any], happening: StepEvents, reward: float) -> dict[str, Any]:
-        """Say what happened to an agent of the team."""
-        if agent not in self.sights:
+    def _info(self, agent: str, info: Mapping[str, Any], outcome: StepEvents, reward: float) -> dict[str, Any]:
+        """Add to an info, for an agent of the team, what happened to it."""
+        if agent not in self.encoders:
             return dict(info)
-        events = tuple(event for event in happening.events if event in self.decomposition.knows[agent])
-        proposed, state = happening.proposed.get(agent, ()), self.states[agent]
-        return {**info, **tell_events(events), "proposed": proposed, "machine_state": state, "raw_reward": reward}
+        events = tuple(event for event in outcome.events if event in self.decomposition.knows[agent])
+        proposed, state = outcome.proposed.get(agent, ()), self.states[agent]
+        return {**info, **event_info(events), "proposed": proposed, "machine_state": state, "raw_reward": reward}
 
     def individual(
         self,
@@ -287,7 +282,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         shaping: float | None = None,
         counterfactuals: bool = True,
     ) -> IndividualView:
-        """Let an agent train alone, in a world for one and with simulated synchronisation.
+        """Let an agent train alone, in an environment for one agent and with simulated synchronisation.
 
         `env` is a Gymnasium environment, or a multi-agent one with a single agent; its observations should be like
         those that the agent has in the team. A shared event that teammates control, too, takes effect with
@@ -296,17 +291,17 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         """
         if agent not in self.machines:
             raise AssignmentError(f"agent {agent!r} is not of the team ({known_names(agent, self.machines)})")
-        parties, knows = self.rules.parties, self.decomposition.knows[agent]
-        shared = [event for event in knows if any(other != agent for other in parties[event])]
+        controllers, knows = self.synchronisation.controllers, self.decomposition.knows[agent]
+        shared = [event for event in knows if any(other != agent for other in controllers[event])]
         return IndividualView(
             env,
             machine=self.machines[agent],
             label=label,
             chances=dict.fromkeys(shared, sync_probability),
-            told=[event for event in knows if agent not in parties[event]],
-            edges=[event for event in knows if event in self.rules.edges],
+            told=[event for event in knows if agent not in controllers[event]],
+            edges=[event for event in knows if event in self.synchronisation.edges],
             valid=valid,
-            observation=self._kind,
+            observation=self._observation_kind,
             place=list(self.machines).index(agent),
             shaping=shaping,
             counterfactuals=counterfactuals,
@@ -314,7 +309,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
     @property
     def scene(self) -> Scene:
-        """What reports show of the world: set it to a `Scene`, or there is no map."""
+        """The map for reports: set it to a `Scene`, or there is none."""
         if self._scene is None:
             self._scene = Scene.of(self, 1, 1, task=str(self.metadata.get("name") or type(self.env).__name__))
         return self._scene
@@ -331,46 +326,44 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         return runs
 
     def test(self, policy: Policy) -> TestSummary:
-        """Play test episodes of what was learnt here, for a record."""
+        """Play test episodes with a policy, for a record."""
         summary: TestSummary = TEST.load()(self, policy, max_steps=int(policy.settings["max_episode_steps"]))
         return summary
 
     def state(self) -> Observation:
-        """Return the world's own state; `states` and `team_state` are those of the machines."""
+        """Return the state of the environment; `states` and `team_state` are those of the machines."""
         return self.env.state()
 
 
 def _why_not(decomposition: Decomposition) -> str:
-    """Say why a machine is not decomposable, and what would repair it."""
-    said = ["the machine must be decomposable with respect to `knows`:", *decomposition.explain().splitlines()]
+    """Explain why a machine is not decomposable, and give a repair."""
+    sentences = ["the machine must be decomposable with respect to `knows`:", *decomposition.explain().splitlines()]
     if isinstance(decomposition.machine, RewardMachine):
         team, knows, control = decomposition.machine, decomposition.knows, decomposition.control
         added = repair(team, knows, control, effort=EFFORT_FOR_A_HINT)
-        needed = " and ".join(
-            f"{', '.join(events)} to the local event set of {agent}" for agent, events in added.items()
-        )
-        said.append(f"{'Minimum-cost repair' if added.exact else 'Repair'}: add {needed}.")
-    return " ".join(said)
+        listed = " and ".join(f"{', '.join(e)} to the local event set of {agent}" for agent, e in added.items())
+        sentences.append(f"{'Minimum-cost repair' if added.exact else 'Repair'}: add {listed}.")
+    return " ".join(sentences)
 
 
 class IndividualView(NumberedEpisodes, EnvWrapper, gymnasium.Env[Any, Any]):
-    """An agent with its own machine in a world of its own, with teammates that are only simulated.
+    """An agent with its machine in an environment of its own, with simulated teammates.
 
     `label` is called after every step with an `IndividualStep` and returns the events that the agent proposes, if any.
-    The first that the machine allows takes effect, in the order of the machine: at once, or with the chance that
-    `chances` gives it, where teammates have to be ready, too. Then, in rounds, whatever the agent does by itself takes
-    effect, each event at most once. Events that the agent is `told` of need not be proposed. Those of `edges` are
-    proposed only in the step in which the label begins to name them. The same seeds and actions give the same episode;
-    `place` tells apart agents that train with the same seed.
+    The first that the machine allows takes effect, in the order of the machine: at once, or with its probability in
+    `chances`, if teammates have to be ready, too. Then, in rounds, the events that the agent controls alone take
+    effect, each at most once. Events that the agent is `told` of need not be proposed. Those of `edges` are proposed
+    only in the step in which the label begins to name them. The same seeds and actions give the same episode; agents
+    that train with the same seed need different numbers as `place`.
 
-    `shaping` is a discount, the learner's own: it adds potential-based rewards for advancing in the machine, which
-    leave the best policies the best.
+    `shaping` is the learner's discount: it adds potential-based rewards for advancing in the machine, which do not
+    change the optimal policies.
 
-    An info has the events that the agent `proposed`, the `events` that took effect, the `machine_state`, the world's
-    `raw_reward`, and, if asked for, `counterfactuals`: what the same step of the world would have meant in each other
-    machine state, with the same draw. For them `label` is called once more for each state, with a copy of its memory.
-    This takes for granted that the world does not know of the machine, and so would have done the same; where it might
-    not, `valid(step, state)` says for which states it would.
+    An info has the events that the agent `proposed`, the `events` that took effect, the `machine_state`, the
+    environment's `raw_reward`, and, unless `counterfactuals` is False, `counterfactuals`: the outcome of the same step
+    in each other machine state, with the same draw. For them `label` is called once more for each state, with a copy of
+    its memory. This assumes that the environment does not depend on the machine, and so would have done the same; where
+    it might, `valid(step, state)` says for which states it would.
     """
 
     def __init__(
@@ -388,8 +381,8 @@ class IndividualView(NumberedEpisodes, EnvWrapper, gymnasium.Env[Any, Any]):
         shaping: float | None = None,
         counterfactuals: bool = True,
     ) -> None:
-        self.env, self.machine, self.label, self.valid = individual_world(env), machine, label, valid
-        self.given = env  # the world as it was passed, which labels see
+        self.env, self.machine, self.label, self.valid = to_individual(env), machine, label, valid
+        self.original = env  # the environment as it was passed, which labels get
         self.told, self.edges = check_events(told, machine.events, "told"), check_events(edges, machine.events, "edges")
         self.place, self.chances = place, {} if chances is None else dict(chances)
         check_events(self.chances, machine.events, "chances")
@@ -398,101 +391,98 @@ class IndividualView(NumberedEpisodes, EnvWrapper, gymnasium.Env[Any, Any]):
                 raise SettingsError(f"the chance of {event!r} must be above 0 and at most 1, got {shown(chance)}")
         self.metadata = dict(self.env.metadata)
         self.render_mode = self.env.render_mode
-        self.sight = ObservationEncoder(self.env.observation_space, len(machine.states), observation)
-        self.observation_space, self.action_space = self.sight.space, self.env.action_space
+        self.encoder = ObservationEncoder(self.env.observation_space, len(machine.states), observation)
+        self.observation_space, self.action_space = self.encoder.space, self.env.action_space
         self.time, self.state, self._is_over = 0, machine.initial, True
         self._memory: dict[str, Any] = {}
-        self.seen: Observation = None  # of the world, after the last step
+        self.seen: Observation = None  # after the last step, without the machine state
         self.shaping, self.counterfactuals = shaping, counterfactuals
-        self._worth = dict(zip(machine.states, potentials(machine, shaping).tolist(), strict=True))
+        self._potentials = dict(zip(machine.states, potentials(machine, shaping).tolist(), strict=True))
         self._limits = {pair: threshold(self.chances.get(pair[1], 1.0)) for pair in machine.transitions}
         self._named = Names()  # by the label of the last step
-        states = zip(machine.states, machine.ends.tolist(), strict=True)
-        self._ends = frozenset(state for state, is_end in states if is_end)
-        self._others = [state for state in machine.states if state not in self._ends]
+        self._ends = frozenset(state for state, is_end in zip(machine.states, machine.ends, strict=True) if is_end)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
-        drawn = self._next_episode(seed, self.np_random)
-        self._key = stream_key(INDIVIDUAL, drawn, self.place, self.number)
-        with WorldErrors(self.env, "reset"):
-            observation, given = self.env.reset(seed=seed, options=options)
-        info = check_info(self.env, given, "in reset")
-        check_seen(self.env, self.sight, observation, "the agent", "reset")
+        episode_seed = self._next_episode(seed, self.np_random)
+        self._key = stream_key(INDIVIDUAL, episode_seed, self.place, self.number)
+        with EnvironmentCall(self.env, "reset") as call:
+            observation, raw_info = self.env.reset(seed=seed, options=options)
+        info = call.check_info(raw_info)
+        call.check_observation(self.encoder, observation, "the agent")
         self.time, self.state, self._is_over = 0, self.machine.initial, False
         self._memory, self._named, self.seen = {}, Names(), copied(observation)
-        return self._see(observation), {**info, **self._say((), (), 0.0)}
+        return self._encode(observation), {**info, **self._info((), (), 0.0)}
 
-    def step(self, action: Action) -> Experience:
+    def step(self, action: Action) -> StepResult:
         if self._is_over:
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
-        with WorldErrors(self.env, when := f"step {self.time + 1}"):
-            observation, raw_reward, raw_over, raw_truncated, given = self.env.step(action)
-            earned, over, truncated = float(raw_reward), bool(raw_over), bool(raw_truncated)
-        info = check_info(self.env, given, f"in {when}")
-        check_seen(self.env, self.sight, observation, "the agent", when)
+        with EnvironmentCall(self.env, f"step {self.time + 1}") as call:
+            observation, raw_reward, raw_terminated, raw_truncated, raw_info = self.env.step(action)
+            raw_reward, is_over, truncated = float(raw_reward), bool(raw_terminated), bool(raw_truncated)
+        info = call.check_info(raw_info)
+        call.check_observation(self.encoder, observation, "the agent")
         draw = sync_draw(self._key, self.time)
         self.time += 1
-        shown = (action, observation, earned, over, truncated, info)
+        raw = (action, observation, raw_reward, is_over, truncated, info)
         memory = copied(self._memory) if self.counterfactuals else None
-        step = IndividualStep(self.time, self.seen, *shown, self.state, self._memory, self.given)
-        self.seen, self._is_over = copied(observation), over or truncated
+        step = IndividualStep(self.time, self.seen, *raw, self.state, self._memory, self.original)
+        self.seen, self._is_over = copied(observation), is_over or truncated
         named, proposed, events, self.state, reward = self._outcome(step, draw)
-        terminated = over or self.state in self._ends
+        terminated = is_over or self.state in self._ends
         self._is_over = terminated or truncated
-        said = {**info, **self._say(proposed, events, earned)}
+        step_info = {**info, **self._info(proposed, events, raw_reward)}
         if memory is not None:
-            said["counterfactuals"] = self._counterfactuals(step._replace(memory=memory), draw)
+            step_info["counterfactuals"] = self._counterfactuals(step._replace(memory=memory), draw)
         self._named = named
-        return self._see(observation), reward, terminated, truncated, said
+        return self._encode(observation), reward, terminated, truncated, step_info
 
-    def believe(self, chances: Mapping[tuple[str, str], float]) -> None:
-        """Simulate teammates that are as ready for an event as is said for a state of the machine, from now on."""
-        self._limits |= {pair: threshold(chance) for pair, chance in chances.items()}
+    def believe(self, probabilities: Mapping[tuple[str, str], float]) -> None:
+        """Simulate, from now on, teammates that are ready for an event in a state with these probabilities."""
+        self._limits |= {pair: threshold(probability) for pair, probability in probabilities.items()}
 
     def _outcome(self, step: IndividualStep, draw: int) -> tuple[Names, tuple[str, ...], tuple[str, ...], str, float]:
-        """Work out what a step means in the machine state that it shows: named, proposed, events, state and reward."""
+        """Compute a step from its machine state: named, proposed, events, next state and reward."""
         with LabelErrors(step):
             named = read_events(self.label(step), self.machine.events, "the agent")
         moves, state, events = self.machine.moves, step.state, list[str]()
-        answered = {*begun(named, self._named, self.edges), *self.told} if named or self.told else ()
+        answered = {*drop_old_edges(named, self._named, self.edges), *self.told} if named or self.told else ()
         candidates = [event for event in self.machine.events if event in answered] if answered else []
         proposed = [event for event in candidates if event in moves.get(state, ())]
-        reward, seen = 0.0, set[str]()
-        is_over = state in self._ends  # then nothing more happens, as in hocket's own worlds
+        reward, visited = 0.0, set[str]()
+        is_over = state in self._ends  # then nothing more happens, as in hocket's own environments
         ready = [] if is_over else [event for event in proposed if draw < self._limits[state, event]]
-        while ready and state not in seen:
-            seen.add(state)
+        while ready and state not in visited:
+            visited.add(state)
             events.append(ready[0])
             reward += self.machine.rewards[state, ready[0]]
             state = moves[state][ready[0]]
             by_itself = [event for event in candidates if event not in self.chances and event not in events]
             ready = [event for event in by_itself if event in moves.get(state, ())]
-        if self.shaping is not None:  # the end of the world is worth nothing more either
-            reward += (0.0 if step.terminated else self.shaping * self._worth[state]) - self._worth[step.state]
+        if self.shaping is not None:  # the potential at the end of the environment's episode is 0, too
+            potential = 0.0 if step.terminated else self.shaping * self._potentials[state]
+            reward += potential - self._potentials[step.state]
         return named, tuple(proposed), tuple(events), state, reward
 
     def _counterfactuals(self, step: IndividualStep, draw: int) -> Counterfactuals:
-        """Work out what the same step of the world would have meant in the other machine states."""
-        others = [state for state in self._others if state != step.state]
+        """Compute the same step in the other machine states."""
+        others = [state for state in self.machine.states if state not in self._ends and state != step.state]
         if self.valid is not None:
             others = [state for state in others if self.valid(step, state)]
         outcomes = [self._outcome(step._replace(state=state, memory=copied(step.memory)), draw) for state in others]
         after = [state for *_, state, _ in outcomes]
-        before, following = (
-            np.array([*map(self.machine.states.index, states)], np.int64) for states in (others, after)
-        )
+        before, following = (np.array(list(map(self.machine.states.index, row)), np.int64) for row in (others, after))
         return Counterfactuals(
-            observation=self.sight.show_each([step.previous] * len(others), before),
+            observation=self.encoder.encode_each([step.previous] * len(others), before),
             reward=np.array([reward for *_, reward in outcomes], np.float64),
-            next_observation=self.sight.show_each([step.observation] * len(others), following),
+            next_observation=self.encoder.encode_each([step.observation] * len(others), following),
             terminated=np.array([step.terminated or state in self._ends for state in after], np.bool_),
             state=before,
             next_state=following,
         )
 
-    def _see(self, observation: Observation) -> Observation:
-        return self.sight.show(observation, self.machine.states.index(self.state))
+    def _encode(self, observation: Observation) -> Observation:
+        return self.encoder.encode(observation, self.machine.states.index(self.state))
 
-    def _say(self, proposed: tuple[str, ...], events: tuple[str, ...], raw_reward: float) -> dict[str, Any]:
-        return {**tell_events(events), "proposed": proposed, "machine_state": self.state, "raw_reward": raw_reward}
+    def _info(self, proposed: tuple[str, ...], events: tuple[str, ...], raw_reward: float) -> dict[str, Any]:
+        return {**event_info(events), "proposed": proposed, "machine_state": self.state, "raw_reward": raw_reward}

@@ -1,6 +1,5 @@
-"""How good is a team? Test episodes with what was learnt, here or elsewhere; success rates and returns with confidence
-limits, and the bounds of Theorem 3.
-"""
+"""Evaluation of trained teams: test episodes with policies of hocket or other libraries, success rates and returns with
+confidence limits, and the bounds of Theorem 3."""
 
 from __future__ import annotations
 
@@ -17,32 +16,32 @@ from numpy.typing import NDArray
 from hocket.background import gather
 from hocket.errors import SettingsError, needs_extra, shown
 from hocket.learn.policies import Policy, Run
-from hocket.statistics import Interval, mean_interval, mean_share, wilson
+from hocket.statistics import Interval, Quartiles, mean_interval, mean_share, quartiles, wilson
 from hocket.study.policies import load_policies
 from hocket.task.catalogue import as_task
 from hocket.task.memory import with_team_machine
 from hocket.task.tables import Tables, Words, compile_task
 from hocket.task.task import Task
 
-if TYPE_CHECKING:  # others do without what this needs
-    from hocket.adapters.policies import Actor, Model, TeamWorld
+if TYPE_CHECKING:  # needs the extra gym
+    from hocket.adapters.policies import Actor, Model, Policies, TeamWorld
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MOST_EPISODES = 10**7  # whose steps are kept
-MOST_SEED = 2**63  # which kernels do not count any more
-CHUNK = 10_000  # episodes that are played in one go
-CHUNK_STEPS = 10_000_000  # agent-steps in one go, but for an episode that is longer
+MOST_SEED = 2**63  # too large for kernels
+CHUNK = 10_000  # episodes that are played at once
+CHUNK_STEPS = 10_000_000  # agent-steps at once, but for an episode that is longer
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """A team's success under one policy, and what its agents' own successes say of it (Theorem 3)."""
+    """A team's success under one policy, and its bounds by the success of its agents (Theorem 3)."""
 
-    policy: str  # softmax or greedy; of policies from elsewhere sampled or greedy
+    policy: str  # softmax or greedy; of other libraries sampled or greedy
     episodes: int
-    success: Interval  # V; limits are over the episodes of one policy, or over runs where there are several
+    success: Interval  # V; limits are over the episodes of one policy, or over several runs
     agents: Mapping[str, Interval]  # V_i
     lower: float  # max(0, sum of V_i - (N - 1))
     upper: float  # min V_i
@@ -55,7 +54,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Returns:
-    """What a team earned in test episodes: its mean return V is the sum of its agents' V_i; limits over episodes."""
+    """A team's returns in test episodes: its mean return V is the sum of its agents' V_i; limits over episodes."""
 
     value: Interval  # V
     agents: Mapping[str, Interval]  # V_i
@@ -64,14 +63,11 @@ class Returns:
 
 @dataclass(frozen=True)
 class Evaluation(Bounds):
-    """What test episodes show of a team: success with its bounds, and steps; a failure counts as the step limit.
-
-    Where a task has rewards, also what the team earned.
-    """
+    """Results of a team's test episodes: success with its bounds, and steps; a failure counts as the step limit."""
 
     mean_steps: float  # of all episodes
     quartiles: tuple[float, float, float]  # of the same; the second is the median
-    most_steps: int  # what a failure counts as
+    most_steps: int  # the step limit
     returns: Returns | None = None  # where a task has rewards
 
 
@@ -85,35 +81,32 @@ def team_bounds(values: Sequence[float]) -> tuple[float, float]:
 
 
 def bound_runs(policy: str, episodes: int, agents: Iterable[str], shares: Floats) -> Bounds:
-    """Put runs together: [runs, 1 + N] shares of successes, the team's first and then each agent's own.
-
-    All shares are means over runs, and their limits are over runs, which are independent as their episodes are not.
-    """
+    """Summarise runs by their shares of successes [runs, 1 + N], the team's first and then each agent's. Limits are
+    over runs, which are independent, unlike their episodes."""
     team, *alone = map(mean_share, shares.T)
     lower, upper = team_bounds([share.value for share in alone])
     return Bounds(policy, episodes, team, dict(zip(agents, alone, strict=False)), lower, upper)
 
 
-def mean_returns(agents: Sequence[str], earned: Floats) -> Returns:
-    """Turn what agents earned in episodes into means with their confidence limits: [episodes, N]."""
-    low, middle, high = np.percentile(earned.sum(axis=1), (25, 50, 75)).tolist()
-    each = {agent: mean_interval(column) for agent, column in zip(agents, earned.T, strict=True)}
-    return Returns(mean_interval(earned.sum(axis=1)), each, (low, middle, high))
-
-
 def evaluate_episodes(
-    agents: Sequence[str], steps: Ints, finish: Words, most_steps: int, policy: str, earned: Floats | None = None
+    agents: Sequence[str], steps: Ints, finish: Words, most_steps: int, policy: str, returns: Floats | None = None
 ) -> Evaluation:
-    """Turn episodes into an evaluation: [episodes] steps, -1 for a failure, and [episodes, N] when agents finished.
-
-    Where a task has rewards, also [episodes, N] what agents earned.
-    """
+    """Turn episodes into an evaluation: [episodes] steps, -1 for a failure, [episodes, N] when agents finished and, if
+    the task has rewards, [episodes, N] their returns."""
     success, *alone = (wilson(int(done.sum()), len(steps)) for done in (steps >= 0, *(finish >= 0).T))
     counted = np.where(steps >= 0, steps, most_steps)
-    mean, (low, middle, high) = float(counted.mean()), np.percentile(counted, (25, 50, 75)).tolist()
     each, limits = dict(zip(agents, alone, strict=True)), team_bounds([share.value for share in alone])
-    returns = None if earned is None else mean_returns(agents, earned)
-    return Evaluation(policy, len(steps), success, each, *limits, mean, (low, middle, high), most_steps, returns)
+    means = None
+    if returns is not None:
+        team, columns = returns.sum(axis=1), zip(agents, returns.T, strict=True)
+        by_agent = {name: mean_interval(column) for name, column in columns}
+        means = Returns(mean_interval(team), by_agent, _as_floats(quartiles(team)))
+    mean, middle = float(counted.mean()), _as_floats(quartiles(counted))
+    return Evaluation(policy, len(steps), success, each, *limits, mean, middle, most_steps, means)
+
+
+def _as_floats(values: Quartiles) -> tuple[float, float, float]:
+    return float(values.low), float(values.median), float(values.high)
 
 
 def evaluate(
@@ -122,7 +115,7 @@ def evaluate(
     episodes: int = 1_000,  # of each run or policy
     *,
     greedy: bool = True,  # False: softmax
-    seed: int = 0,  # added to that of each run
+    seed: int = 0,  # is added to that of each run
     threads: int | None = None,
 ) -> list[Evaluation]:
     """Play test episodes with trained policies; return an evaluation for each run or policy.
@@ -133,7 +126,7 @@ def evaluate(
     independent, as confidence limits over runs assume, and learners are compared on the same episodes.
 
     A mapping from agents to functions (from an observation to an action) or to models with `predict` is one team, which
-    plays in `team_env(task)`, or in the environment that is given in place of a task. There trained policies play, too.
+    plays in `team_env(task)`, or in the environment that is given in place of a task, as trained policies can.
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or not 1 <= episodes <= MOST_EPISODES:
         raise SettingsError(f"episodes must be at least 1 and at most {MOST_EPISODES:,}, got {shown(episodes)}")
@@ -142,9 +135,9 @@ def evaluate(
     if isinstance(runs, Mapping):
         return [_evaluate_team(task, runs, episodes, greedy, seed)]
     if not isinstance(task, Task):
-        world = cast("Any", task) if hasattr(task, "scene") else None  # a wrapped one knows its own
-        given = load_policies(runs, world) if isinstance(runs, str | Path) else _listed(runs)
-        return [_evaluate_team(task, policy, episodes, greedy, (seed + policy.seed) % MOST_SEED) for policy in given]
+        world = cast("Any", task) if hasattr(task, "scene") else None  # a wrapped one, which policies are checked for
+        policies = load_policies(runs, world) if isinstance(runs, str | Path) else _listed(runs)
+        return [_evaluate_team(task, policy, episodes, greedy, (seed + policy.seed) % MOST_SEED) for policy in policies]
     task = with_team_machine(task)
     tables = compile_task(task)
     policies = load_policies(runs, task) if isinstance(runs, str | Path) else _listed(runs)
@@ -155,8 +148,8 @@ def evaluate(
 
 def _listed(runs: Run | Policy | Iterable[Run | Policy]) -> list[Policy]:
     """List the policies of runs."""
-    given = [runs] if isinstance(runs, Run | Policy) or not isinstance(runs, Iterable) else list(runs)
-    policies = [item.policy if isinstance(item, Run) else item for item in given]
+    items = [runs] if isinstance(runs, Run | Policy) or not isinstance(runs, Iterable) else list(runs)
+    policies = [item.policy if isinstance(item, Run) else item for item in items]
     for policy in policies:
         if not isinstance(policy, Policy):
             raise SettingsError(f"runs, policies or a folder of runs are needed, got {type(policy).__name__}")
@@ -166,7 +159,7 @@ def _listed(runs: Run | Policy | Iterable[Run | Policy]) -> list[Policy]:
 def _evaluate(
     task: Task, tables: Tables, policy: Policy, episodes: int, greedy: bool, seed: int, threads: int | None
 ) -> Evaluation:
-    from hocket.learn.catalogue import find_learner  # compiled, which others do without
+    from hocket.learn.catalogue import find_learner  # loads the compiler
     from hocket.learn.training import count_workers
 
     learner = find_learner(policy.learner)
@@ -175,39 +168,34 @@ def _evaluate(
     arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in policy.arrays.items()}
 
     chunk = max(1, min(CHUNK, CHUNK_STEPS // (most_steps * len(task.agents))))
-    waiting, own_seed = iter(range(0, episodes, chunk)), (seed + policy.seed) % MOST_SEED
+    waiting, policy_seed = iter(range(0, episodes, chunk)), (seed + policy.seed) % MOST_SEED
 
     def play() -> Iterator[tuple[Any, ...]]:
         player = learner.player(tables, settings.temperature, most_steps)
         for begin in waiting:
-            played = player.play_many(arrays, own_seed, range(begin, min(begin + chunk, episodes)), greedy)
+            played = player.play_many(arrays, policy_seed, range(begin, min(begin + chunk, episodes)), greedy)
             yield begin, played.steps, played.finish, played.returns
 
     _, *columns = zip(*sorted(gather([play() for _ in range(count_workers(threads))], Event())), strict=True)
     steps, finish, returns = map(np.concatenate, columns)
-    kind, earned = "greedy" if greedy else "softmax", returns if task.has_rewards else None
-    return evaluate_episodes(list(task.agents), steps, finish, most_steps, kind, earned)
+    kind, paid = "greedy" if greedy else "softmax", returns if task.has_rewards else None
+    return evaluate_episodes(list(task.agents), steps, finish, most_steps, kind, paid)
 
 
-def _evaluate_team(
-    world: Task | TeamWorld, policies: Mapping[str, Actor | Model] | Policy, episodes: int, greedy: bool, seed: int
-) -> Evaluation:
+def _evaluate_team(world: Task | TeamWorld, policies: Policies, episodes: int, greedy: bool, seed: int) -> Evaluation:
     """Play episodes 0, 1, ... of a seed in an environment."""
     with needs_extra("another library's policy", "gym"):
-        from hocket.adapters.policies import play_episode, team_actors
-        from hocket.adapters.team import team_env
-    env = team_env(world) if isinstance(world, Task) else world
-    team = team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
-    steps, finish = np.zeros(episodes, np.int64), np.zeros((episodes, len(env.machines)), np.int32)
-    longest, limit, earned = 0, None, list[tuple[float, ...]]()
+        from hocket.adapters.policies import play_episodes
+    limit = None
     if isinstance(policies, Policy) and not isinstance(world, Task) and hasattr(world, "scene"):
         limit = int(policies.settings["max_episode_steps"])
-    for number in range(episodes):
-        played = play_episode(env, team, seed if number == 0 else None, greedy=greedy, max_steps=limit)
-        steps[number], finish[number] = played.steps if played.success else -1, played.finish
-        longest = max(longest, played.steps)
-        earned.append(played.returns)
-    most_steps = getattr(env, "max_episode_steps", longest)
+    env, played = play_episodes(world, policies, episodes, greedy, seed, limit)
+    steps, finish = np.zeros(episodes, np.int64), np.zeros((episodes, len(env.machines)), np.int32)
+    longest, returns = 0, list[tuple[float, ...]]()
+    for number, episode in enumerate(played):
+        steps[number], finish[number] = episode.steps if episode.success else -1, episode.finish
+        longest = max(longest, episode.steps)
+        returns.append(episode.returns)
     kind = "greedy" if greedy else "softmax" if isinstance(policies, Policy) else "sampled"
-    returns = np.array(earned) if earned[0] else None
-    return evaluate_episodes(list(env.machines), steps, finish, most_steps, kind, returns)
+    most_steps, paid = getattr(env, "max_episode_steps", longest), np.array(returns) if returns[0] else None
+    return evaluate_episodes(list(env.machines), steps, finish, most_steps, kind, paid)

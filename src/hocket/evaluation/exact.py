@@ -14,7 +14,7 @@ from hocket.errors import SettingsError, require_known
 from hocket.evaluation.chains import UNIT, Bounded, reach, solve
 from hocket.evaluation.elimination import Floats, Report
 from hocket.evaluation.evaluate import team_bounds
-from hocket.evaluation.joint_chain import MOST_WATCHED, NEVER, JointChain, explore, tabulate_moves, tell_events
+from hocket.evaluation.joint_chain import MOST_WATCHED, NEVER, JointChain, explore, split_by_events, tabulate_moves
 from hocket.learn.catalogue import find_learner, learners_with_input
 from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy
@@ -32,24 +32,24 @@ class Exact:
     success_error: float
     failure: float  # 1 - V, with all its digits where it is small
     failure_error: float
-    mean_steps: float  # expected steps to completion; infinite if it may never come
+    mean_steps: float  # expected steps to completion; infinite if the task may never be completed
     mean_steps_error: float
     mean_steps_if_done: float  # of the episodes that are completed; not a number if none is
     mean_steps_if_done_error: float
     agents: Mapping[str, Bounded] = field(kw_only=True)  # V_i: that the agent's machine is completed at all
-    events: Mapping[str, Bounded] = field(kw_only=True)  # that it ever happens, if it was asked for
+    events: Mapping[str, Bounded] = field(kw_only=True)  # that it ever happens, for each of the given events
     returns: Mapping[str, Bounded] = field(kw_only=True)  # V_i where a task has rewards: of an episode
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """What Theorem 3 says of V."""
+        """The bounds of V by Theorem 3."""
         return team_bounds([agent.value for agent in self.agents.values()])
 
     @property
     def team_return(self) -> Bounded:
         """V where a task has rewards: the team's mean return of an episode, the sum of its agents' V_i."""
         values = self.returns.values()
-        return Bounded(math.fsum(one.value for one in values), math.fsum(one.error for one in values))
+        return Bounded(math.fsum(mean.value for mean in values), math.fsum(mean.error for mean in values))
 
 
 def has_exact_value(learner: str) -> bool:
@@ -65,86 +65,77 @@ def evaluate_exact(
     events: str | Iterable[str] = (),
     progress: Report = lambda _: None,
 ) -> Exact:
-    """Compute V, every V_i and the expected completion time under a policy that goes by cells and machine states.
+    """Compute V, every V_i and the expected completion time under a policy that depends on cells and machine states.
 
-    Where a task has rewards, it computes what each agent earns in an episode of `max_episode_steps` steps, on average:
-    the team earns the sum. Of `events`, it also computes how likely each is to happen at all. The bounds hold for the
-    exact softmax of the policy's values, or for even chances of its greedy actions. A joint move with a chance below
-    1e-300 counts as impossible. Refuses what is too large, with its size.
+    Where a task has rewards, it computes the mean return of each agent in an episode of `max_episode_steps` steps; the
+    team's is the sum. Of each of `events`, it also computes the probability that it ever happens. The bounds hold for
+    the exact softmax of the policy's values, or for greedy actions of equal probability. A joint move with a
+    probability below 1e-300 counts as impossible. Refuses what is too large, with its size.
     """
     task = as_task(task)
     names = check_events(task, events)
-    tables, joint, blur = explore_team(task, policy, greedy, names, progress)
+    tables, joint, input_error = explore_team(task, policy, greedy, names, progress)
     places = np.concatenate(np.divmod(joint.cell, task.grid.columns), axis=1)
     count = f"{joint.chain.states:,} joint states, {len(joint.chain.target):,} transitions"
 
-    def tell(doing: str) -> None:
-        progress(f"{count}: {doing}")
+    def report(text: str) -> None:
+        progress(f"{count}: {text}")
 
-    solution = solve(joint.chain, places, blur, tell)
+    solution = solve(joint.chain, places, input_error, report)
     steps = (Bounded(time.value - joint.lead, time.error) for time in (solution.steps, solution.steps_if_reached))
     numbers = (solution.success, solution.failure, *steps)
-
-    def reach_completion(agent: int) -> Bounded:
-        if solution.success == Bounded(1.0):
-            return solution.success  # no agent can miss what the team surely completes
+    agents = dict.fromkeys(task.agents, solution.success)
+    for agent, name in enumerate(task.agents if solution.success != Bounded(1.0) else ()):  # else all complete theirs
         goals = np.append(tables.is_final[agent, joint.state[:, agent]], True)
-        return reach(joint.chain, goals, places, blur, tell)
-
-    agents = {name: reach_completion(agent) for agent, name in enumerate(task.agents)}
+        agents[name] = reach(joint.chain, goals, places, input_error, report)
     happening = {}
     if names:
-        team = tell_events(joint)
-        where = np.concatenate([places, np.zeros((1, places.shape[1]), places.dtype)])[team.joint]
+        team = split_by_events(joint)
+        team_places = np.concatenate([places, np.zeros((1, places.shape[1]), places.dtype)])[team.joint]
         for bit, name in enumerate(names):
             goals = np.append(team.has_just_seen(bit), False)
-            happening[name] = reach(team.chain, goals, where, blur, tell)
+            happening[name] = reach(team.chain, goals, team_places, input_error, report)
     parts = (part for number in numbers for part in (number.value, number.error))
     horizon = int(policy.settings["max_episode_steps"]) if tables.has_rewards else 0
-    earned = zip(task.agents, *expected_returns(joint, horizon, blur), strict=True) if horizon else ()
-    returns = {name: Bounded(*mean) for name, *mean in earned}
+    means = expected_returns(joint, horizon, input_error) if horizon else ()
+    returns = dict(zip(task.agents, means, strict=False))
     return Exact(joint.chain.states, *parts, agents=agents, events=happening, returns=returns)
 
 
-def expected_returns(joint: JointChain, horizon: int, blur: float) -> tuple[list[float], list[float]]:
-    """Compute what each agent earns in so many steps, on average, and bounds on the errors: [N] each.
-
-    The distribution over joint states is followed step by step. All its numbers are positive, so that roundings are
-    parts of them: in a step those of a move's chance, and one for each move that leads to a state.
-    """
-    first, target, chance = joint.chain
-    agents, states = joint.paid.shape[1], joint.chain.states
+def expected_returns(joint: JointChain, horizon: int, input_error: float) -> list[Bounded]:
+    """Compute each agent's mean return of so many steps, from the distribution over joint states in each. Its numbers
+    are positive, so that errors are relative: in a step those of a move's probability, and a rounding for each move."""
+    first, target, probability = joint.chain
+    agents, states = joint.reward.shape[1], joint.chain.states
     if not states:
-        return [0.0] * agents, [0.0] * agents
-    steps = csr_array((chance, target, first), shape=(states, states + 1)).T.tocsr()[:states]
+        return [Bounded(0.0)] * agents
+    steps = csr_array((probability, target, first), shape=(states, states + 1)).T.tocsr()[:states]
     into, out = int(np.bincount(target).max()), int(np.diff(first).max())  # the most moves that a state has
     share, mean, error = np.zeros(states), np.zeros(agents), 0.0
     share[0] = 1.0
     for step in range(horizon + joint.lead):
-        mean += share @ joint.paid
-        roundings = (step + 1) * (blur + (into + 2) * UNIT) + (out + states + horizon) * UNIT
+        mean += share @ joint.reward
+        roundings = (step + 1) * (input_error + (into + 2) * UNIT) + (out + states + horizon) * UNIT
         error += float(share.sum()) * roundings
         share = steps @ share
-    return mean.tolist(), (1.01 * error * joint.most_paid).tolist()
+    return list(map(Bounded, mean.tolist(), (1.01 * error * joint.largest_reward).tolist()))
 
 
 def check_events(task: Task, events: str | Iterable[str]) -> tuple[str, ...]:
-    """Require events of a task, and no more than can be watched."""
+    """Require events of a task, at most as many as can be watched."""
     names = (events,) if isinstance(events, str) else tuple(dict.fromkeys(events))
     for name in names:
         require_known(name, task.events, "event")
     if len(names) > MOST_WATCHED:
-        raise SettingsError(f"at most {MOST_WATCHED} events can be asked for at a time, got {len(names)}")
+        raise SettingsError(f"at most {MOST_WATCHED} events can be evaluated at a time, got {len(names)}")
     return names
 
 
 def explore_team(
     task: Task, policy: Policy, greedy: bool, events: Sequence[str], progress: Report
 ) -> tuple[Tables, JointChain, float]:
-    """List the chain of a team, with events that are watched, and how far its chances may be off, as a part of each.
-
-    Refuses policies that do not define one.
-    """
+    """List the chain of a team, with events that are watched, and the relative error of its probabilities; refuse
+    policies that do not define one."""
     if not isinstance(policy, Policy):
         raise SettingsError(f"a policy is needed, got {type(policy).__name__}")
     policy.require_task(task.digest)
@@ -155,12 +146,12 @@ def explore_team(
     find_learner(policy.learner).check_policy(policy.arrays, policy.settings, tables)
     choice, exponent = _choices(policy, greedy)
     joint = explore(tables, tabulate_moves(tables, choice), progress, [task.event_numbers[name] for name in events])
-    # Roundings of a joint move's chance: exponent, exponential, shares and sums, and the product over agents.
+    # Roundings of a joint move's probability: exponent, exponential, shares and sums, and the product over agents.
     return tables, joint, (2 * exponent + 32 + len(task.agents)) * UNIT
 
 
 def _choices(policy: Policy, greedy: bool) -> tuple[Floats, float]:
-    """Tabulate the chances of actions [N, S, A, U]; also return the largest exponent of a chance that matters."""
+    """Tabulate the probabilities of actions [N, S, A, U]; also return the largest exponent of one that matters."""
     q = np.asarray(policy.arrays["q"], np.float64)
     best = q.max(axis=2, keepdims=True)
     if greedy:

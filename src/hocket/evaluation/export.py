@@ -18,8 +18,9 @@ from scipy.sparse import csr_array
 from hocket.errors import SettingsError
 from hocket.evaluation.elimination import Ints, Report
 from hocket.evaluation.exact import check_events, explore_team
-from hocket.evaluation.joint_chain import MOST_WATCHED, JointChain, TeamChain, tell_events, transition_matrix
+from hocket.evaluation.joint_chain import MOST_WATCHED, JointChain, TeamChain, split_by_events, transition_matrix
 from hocket.files import write_many
+from hocket.graphs import flags_at
 from hocket.learn.policies import Policy
 from hocket.task.catalogue import as_task
 from hocket.task.tables import Bools, Tables
@@ -37,7 +38,7 @@ class Export:
     states: int
     transitions: int
     labels: Mapping[str, str]  # by what they mean
-    never: tuple[str, ...]  # what is the case in no state, by its meaning; it has no label, as .drn cannot declare one
+    never: tuple[str, ...]  # meanings that hold in no state; they have no label, as .drn cannot declare one
 
 
 def export_team(
@@ -52,7 +53,7 @@ def export_team(
     """Write the Markov chain of a team for model checkers: as .drn for Storm, or as .tra, .lab and .sta for PRISM.
 
     States tell which of `events` (all, where none are named) happened in the step that led there. Refuses what is too
-    large, and policies that go by more than cells and machine states; then nothing is written.
+    large, and policies that depend on more than cells and machine states; then nothing is written.
     """
     task, path = as_task(task), Path(path)
     if path.suffix.lower() not in STORM + PRISM:
@@ -62,14 +63,15 @@ def export_team(
         raise SettingsError(f"states can tell of {MOST_WATCHED} events, the task has {len(task.events):,}: name some")
     names = check_events(task, task.events if events is None else events)
     tables, joint, _ = explore_team(task, policy, greedy, names, progress)
-    team = tell_events(joint)
+    team = split_by_events(joint)
     matrix = transition_matrix(team)
-    everything = state_labels(task, tables, joint, team, names)
-    marks = {meaning: mark for meaning, mark in everything.items() if mark.any()}
-    labels = dict(zip(marks, identifiers(marks), strict=True))
-    by_label = {labels[meaning]: mark for meaning, mark in marks.items()}
+    flags = state_flags(task, tables, joint, team, names)
+    never = tuple(meaning for meaning, holds in flags.items() if not holds.any())
+    meanings = [meaning for meaning in flags if meaning not in never]
+    labels = dict(zip(meanings, identifiers(meanings), strict=True))
+    by_label = {label: flags[meaning] for meaning, label in labels.items()}
     progress(f"{team.chain.states:,} states, {matrix.nnz:,} transitions: writing")
-    costs = ~everything["done"]
+    costs = ~flags["done"]
     costs[: joint.lead] = False  # no step of an episode
     contents = {".drn": drn_lines(matrix, by_label, costs)}
     if path.suffix.lower() in PRISM:
@@ -77,28 +79,25 @@ def export_team(
         contents = {".tra": tra_lines(matrix), ".lab": lab_lines(by_label), ".sta": sta_lines(variables)}
     files = {path.with_suffix(suffix): _in_pieces(lines) for suffix, lines in contents.items()}
     write_many(files.items())
-    never = tuple(meaning for meaning in everything if meaning not in marks)
     return Export(tuple(files), team.chain.states, int(matrix.nnz), labels, never)
 
 
-def state_labels(
+def state_flags(
     task: Task, tables: Tables, joint: JointChain, team: TeamChain, events: Iterable[str]
 ) -> dict[str, Bools]:
-    """Say of each state what is the case, by what it means: [states] each."""
+    """Flag the states in which each label holds, by its meaning: [states] each."""
     done = team.joint == joint.chain.states
-    initial = np.zeros(len(done), np.bool_)
-    initial[0] = True
-    labels = {"init": initial, "done": done}
+    flags = {"init": flags_at(0, len(done)), "done": done}
     for agent, name in enumerate(task.agents):
         state = np.append(joint.state[:, agent], 0)[team.joint]
-        labels[f"done {name}"] = done | tables.is_final[agent, state]
+        flags[f"done {name}"] = done | tables.is_final[agent, state]
         for number, machine_state in enumerate(task.machines[name].states):
-            labels[f"{name} in {machine_state}"] = (state == number) & ~done
-    return labels | {f"event {event}": team.has_just_seen(bit) for bit, event in enumerate(events)}
+            flags[f"{name} in {machine_state}"] = (state == number) & ~done
+    return flags | {f"event {event}": team.has_just_seen(bit) for bit, event in enumerate(events)}
 
 
 def state_variables(task: Task, joint: JointChain, team: TeamChain) -> dict[str, Ints]:
-    """List where agents are in each state, and in which states of their machines, by number; -1 when all is done."""
+    """List the cells of agents in each state, and the states of their machines, by number; -1 when all is done."""
     nowhere = np.full((1, joint.cell.shape[1]), -1)
     cell, state = (np.concatenate([part, nowhere], dtype=np.int64)[team.joint] for part in (joint.cell, joint.state))
     row, column = np.where(cell < 0, -1, np.divmod(cell, task.grid.columns))
@@ -129,28 +128,27 @@ def identifiers(names: Iterable[str]) -> list[str]:
 
 
 def drn_lines(matrix: csr_array, labels: Mapping[str, Bools], costs: Bools) -> Iterator[str]:
-    """Write a chain in Storm's explicit format; where it costs anything, a step costs 1."""
+    """Write a chain in Storm's explicit format; a step from the states that are flagged in `costs` costs 1."""
     count = matrix.shape[0]
-    head = ["@type: DTMC", "@parameters", "", "@reward_models", "steps", "@nr_states", count, "@nr_choices", count]
-    yield from (f"{line}\n" for line in (*head, "@model"))
+    yield f"@type: DTMC\n@parameters\n\n@reward_models\nsteps\n@nr_states\n{count}\n@nr_choices\n{count}\n@model\n"
     names, table = list(labels), np.stack([*labels.values()], axis=1)
     for state in range(count):
-        words = "".join(f" {names[place]}" for place in np.flatnonzero(table[state]))
-        yield f"state {state} [{int(costs[state])}]{words}\n\taction 0 [0]\n"
-        yield from (f"\t\t{end} : {chance!r}\n" for end, chance in _row(matrix, state))
+        listed = "".join(f" {names[index]}" for index in np.flatnonzero(table[state]))
+        yield f"state {state} [{int(costs[state])}]{listed}\n\taction 0 [0]\n"
+        yield from (f"\t\t{end} : {probability!r}\n" for end, probability in _row(matrix, state))
 
 
 def tra_lines(matrix: csr_array) -> Iterator[str]:
     """Write transitions as PRISM reads them."""
     yield f"{matrix.shape[0]} {matrix.nnz}\n"
     for state in range(matrix.shape[0]):
-        yield from (f"{state} {end} {chance!r}\n" for end, chance in _row(matrix, state))
+        yield from (f"{state} {end} {probability!r}\n" for end, probability in _row(matrix, state))
 
 
 def lab_lines(labels: Mapping[str, Bools]) -> Iterator[str]:
     """Write labels as PRISM reads them."""
     names = ["init", "deadlock", *(name for name in labels if name != "init")]
-    yield " ".join(f'{place}="{name}"' for place, name in enumerate(names)) + "\n"
+    yield " ".join(f'{number}="{name}"' for number, name in enumerate(names)) + "\n"
     count = len(labels["init"])
     table = np.stack([labels.get(name, np.zeros(count, np.bool_)) for name in names], axis=1)
     for state in np.flatnonzero(table.any(axis=1)).tolist():
