@@ -135,7 +135,7 @@ def test_a_name_that_the_system_takes_can_be_written(tmp_path, name):
 def test_a_file_that_grows_takes_the_place_of_another_when_it_is_kept(tmp_path, monkeypatch):
     synced, sync = [], os.fsync
     monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_size), sync(handle))[1])
-    monkeypatch.setattr(files, "UNSAFE", 4)
+    monkeypatch.setattr(files, "UNSYNCED", 4)
     path = tmp_path / "one"
     path.write_text("before")
     path.chmod(0o600)

@@ -8,7 +8,7 @@ INTERNAL_ERROR = 70  # as of an error within a command
 
 
 def main() -> None:
-    """Load the command line and run it; where it cannot be loaded, that is no answer, and above all not a no."""
+    """Load the command line and run it; if it cannot be loaded, exit with a code that is not that of the answer no."""
     try:
         from hocket.cli.main import main as run
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Arguments: numbers that are checked, and which argument of a call that failed is of the wrong kind, in a sentence."""
+"""Checks of numbers, and sentences that name the argument of the wrong kind when a call has failed."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ WORDS |= {"Path": "a path", "Callable": "a function"}
 def blame(
     error: Exception, function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> HocketError | None:
-    """Say in a sentence why a call failed: a file, or the first argument that does not fit its annotation; None if all
-    fit, if that cannot be told, or if the error is a sentence already."""
+    """Make an error that says why a call failed: a file, or the first argument that does not fit its annotation; None
+    if all fit, if that cannot be checked, or if the error is a `HocketError` already."""
     if isinstance(error, HocketError):
         return None
     if isinstance(error, OSError) and error.filename is not None:
@@ -51,7 +51,7 @@ def blame(
 
 
 class _Names(dict[str, object]):
-    """What the names of annotations mean: those that only type checkers import are looked up, or taken for anything."""
+    """The values of names in annotations; one that only type checkers import is a public name of hocket, or `Any`."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         self.scope: Mapping[str, object] = getattr(inspect.unwrap(function), "__globals__", {})
@@ -64,7 +64,7 @@ class _Names(dict[str, object]):
 
 
 def _fits(value: object, kind: Any) -> bool:  # noqa: ANN401 (an annotation is anything)
-    """Say whether a value is of the kind that an annotation asks for, as far as that can be seen."""
+    """Say whether a value fits an annotation, as far as that can be checked."""
     origin, of = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         mappings = [each for each in of if typing.get_origin(each) is Mapping] if isinstance(value, Mapping) else []
@@ -93,7 +93,7 @@ def _fits(value: object, kind: Any) -> bool:  # noqa: ANN401 (an annotation is a
 
 
 def _describe(kind: Any) -> str:  # noqa: ANN401 (an annotation)
-    """Name what an annotation asks for."""
+    """Describe an annotation in words."""
     origin, of = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         *others, last = dict.fromkeys(_describe(each) for each in of if each is not type(None))
@@ -115,7 +115,7 @@ Numbers = NDArray[np.float64]
 
 
 def numbers(values: ArrayLike, what: str, axes: int | None = None, *, least: int = 1) -> Numbers:
-    """Require finite numbers, at least one, with `axes` axes or at least so many."""
+    """Require finite numbers, at least one, with `axes` axes, or else at least `least` axes."""
     try:
         array = np.asarray(values).astype(np.float64, casting="same_kind")
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Work in threads that nobody has to wait for: results as they come, and an end soon after somebody asks for one."""
+"""Background threads: results are consumed as they come, and work ends soon after a request to stop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import NamedTuple, TypeVar
 
-GLANCE = 0.1  # seconds between looks at whether to stop
+GLANCE = 0.1  # seconds between checks whether to stop
 GRACE = 1.0  # seconds for work to end by itself when it should
 
 Item = TypeVar("Item")
@@ -18,15 +18,15 @@ Result = TypeVar("Result")
 
 
 def gather(sources: Sequence[Iterable[Result]], stop: Event) -> Iterator[Result]:
-    """Go through several sources at once, each in a thread of its own, and give what they have as it comes.
+    """Iterate over several sources at once, each in its own thread, and yield their items as they come.
 
-    An error in one ends all, by setting `stop`. Once it is set, sources have a moment to end; what does not is left
-    behind in its thread, which ends with the process at the latest. So whoever gathers is never held up.
+    An error in one ends all, by setting `stop`. Then sources have `GRACE` seconds to end; threads that do not are left
+    running and end with the process. So the consumer never waits for them.
     """
     results: SimpleQueue[Result | _End] = SimpleQueue()
-    gone = Event()  # nobody takes anything any more
+    is_over = Event()  # no more items are consumed
     for source in sources:
-        Thread(target=_drain, args=(source, results, gone), daemon=True).start()
+        Thread(target=_drain, args=(source, results, is_over), daemon=True).start()
     open_sources, deadline = len(sources), float("inf")
     try:
         while open_sources:
@@ -47,40 +47,37 @@ def gather(sources: Sequence[Iterable[Result]], stop: Event) -> Iterator[Result]
         stop.set()
         raise
     finally:
-        gone.set()
+        is_over.set()
 
 
 def take_turns(work: Callable[[Item], Result], items: Iterable[Item], threads: int, stop: Event) -> Iterator[Result]:
-    """Do something with each item, in threads that take the next one that nobody has begun, until `stop` is set."""
-    waiting = iter(list(items))
-    turns = [map(work, takewhile(lambda _: not stop.is_set(), waiting)) for _ in range(threads)]
-    return gather(turns, stop)
+    """Map a function over items in threads, each of which takes the next item, until `stop` is set."""
+    remaining = iter(list(items))
+    return gather([map(work, takewhile(lambda _: not stop.is_set(), remaining)) for _ in range(threads)], stop)
 
 
 def in_pieces(items: Iterable[Result], size: int, stop: Event) -> Iterator[list[Result]]:
-    """Cut items into pieces, and give no more of them once `stop` is set; the first one comes in any case.
+    """Cut items into pieces, until `stop` is set; the first one is yielded in any case.
 
     >>> list(in_pieces("abcde", 2, Event()))
     [['a', 'b'], ['c', 'd'], ['e']]
     """
-    waiting = iter(items)
-    while piece := list(islice(waiting, size)):
+    remaining = iter(items)
+    while piece := list(islice(remaining, size)):
         yield piece
         if stop.is_set():
             return
 
 
 def unless_stopped(work: Callable[[], Result], stop: Event) -> Result | None:
-    """Do something in a thread; None, if it should stop before that is done."""
-    results = list(gather([(act() for act in [work])], stop))
+    """Call a function in a thread; return its result, or None if `stop` is set first."""
+    results = list(gather([(call() for call in [work])], stop))
     return results[0] if results else None
 
 
 def in_threads(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> list[Result]:
-    """Do something with each item, in so many threads, and list what comes of it; with one thread, here.
-
-    After an error nothing more is begun, and what was begun has ended.
-    """
+    """Map a function over items in so many threads; with one thread, in this one. After an error no more calls begin,
+    and those that had begun have ended."""
     if threads == 1:
         return [work(item) for item in items]
     with ThreadPoolExecutor(threads) as pool:
@@ -88,18 +85,18 @@ def in_threads(work: Callable[[Item], Result], items: Iterable[Item], threads: i
 
 
 class _End(NamedTuple):
-    """A source has nothing more to give."""
+    """The end of a source."""
 
     error: BaseException | None = None
 
 
-def _drain(source: Iterable[Result], results: SimpleQueue[Result | _End], gone: Event) -> None:
+def _drain(source: Iterable[Result], results: SimpleQueue[Result | _End], is_over: Event) -> None:
     end = _End()
     try:
         for item in source:
             results.put(item)
-            if gone.is_set():
+            if is_over.is_set():
                 break
-    except BaseException as error:  # whoever gathers raises it
+    except BaseException as error:  # which `gather` raises
         end = _End(error)
     results.put(end)

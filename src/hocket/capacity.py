@@ -1,4 +1,4 @@
-"""How much memory there is, and a sentence for what would take more: before it is tried, not when it fails."""
+"""The memory that is available, and an error before it would be exceeded."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from pathlib import Path
 
 from hocket.errors import Refuse
 
-MEMORY = Path("/proc/meminfo")  # of Linux; nothing is refused where nobody knows
+MEMORY = Path("/proc/meminfo")  # of Linux; on other systems nothing is refused
 GROUP = Path("/sys/fs/cgroup")  # the limits of a container
 UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"))
 
 
 def available_memory() -> int | None:
-    """Say how many bytes a process may still take without pushing others out; None where nobody knows."""
+    """Return how many bytes are available to a process; None if that is unknown."""
     limits = [size * 1_024 for name, size in _sizes(MEMORY).items() if name == "MemAvailable:"]
-    with suppress(OSError, ValueError):  # where there is no limit, it is "max"
+    with suppress(OSError, ValueError):  # without a limit, it is "max"
         most, used = (int((GROUP / name).read_text()) for name in ("memory.max", "memory.current"))
         sizes = _sizes(GROUP / "memory.stat")
-        copies = sizes.get("active_file", 0) + sizes.get("inactive_file", 0)  # of files, which make room for all else
-        limits.append(max(0, most - used + copies))
+        cache = sizes.get("active_file", 0) + sizes.get("inactive_file", 0)  # copies of files, which can be dropped
+        limits.append(max(0, most - used + cache))
     return min(limits, default=None)
 
 
@@ -32,14 +32,14 @@ def _sizes(path: Path) -> dict[str, int]:
 
 
 def require_memory(needed: float, what: str, refuse: Refuse) -> None:
-    """Refuse what needs more bytes than there are."""
-    there = available_memory()
-    if there is not None and needed > there:
-        raise refuse(f"{what} takes about {shown_size(needed)} of memory, and {shown_size(there)} are available")
+    """Raise an error if more bytes are needed than are available."""
+    available = available_memory()
+    if available is not None and needed > available:
+        raise refuse(f"{what} takes about {shown_size(needed)} of memory, and {shown_size(available)} are available")
 
 
 def shown_size(size: float) -> str:
-    """Round a number of bytes to what one reads.
+    """Write a number of bytes, rounded.
 
     >>> shown_size(1_234_000_000), shown_size(87_654_321), shown_size(12)
     ('1.2 GB', '88 MB', '12 bytes')

@@ -9,7 +9,7 @@ from typing import Any
 from hocket.errors import FormatError, known_names, shown
 
 Document = dict[str, object]
-Read = Callable[[object, str], Any]  # of a value, from what a document has and the key at which it has it
+Read = Callable[[object, str], Any]  # makes a value of an entry of a document and its key
 
 
 def is_one_line(text: str) -> bool:
@@ -20,7 +20,7 @@ def is_one_line(text: str) -> bool:
 
 
 def check_keys(table: Document, known: tuple[str, ...], at: str = "", rule: str = "") -> None:
-    """Refuse keys that have no meaning."""
+    """Refuse unknown keys."""
     for key in table:
         if key not in known:
             raise FormatError(f"unknown key ({rule}{known_names(key, known)})", where=f"{at}{key}")
@@ -34,18 +34,18 @@ def as_table(value: object, where: str) -> Document:
 
 
 def entries(table: Document, readers: Mapping[str, Read], at: str = "", rule: str = "") -> dict[str, Any]:
-    """Read what a table holds, each entry by the reader of its key; what has none is refused."""
+    """Read the entries of a table, each by the reader of its key; refuse unknown keys."""
     check_keys(table, (*readers,), at, rule)
     return {key: read(table[key], f"{at}{key}") for key, read in readers.items() if key in table}
 
 
 def table_of(read: Read) -> Read:
-    """Require a table of values of a kind."""
+    """Make a reader of tables whose values another one reads."""
     return lambda value, where: {name: read(entry, f"{where}.{name}") for name, entry in as_table(value, where).items()}
 
 
 def as_any(value: object, _: str) -> object:
-    """Take what somebody else will check."""
+    """Accept any value, which the caller checks."""
     return value
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a user's input: one sentence each, saying what, the rule, and what was received."""
+"""Errors of a user's input: one sentence each, which says what is wrong, the rule, and what was received."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ JOINERS = "\u200c\u200d"
 
 
 class HocketError(ValueError):
-    """Bad input; every error that hocket raises on purpose is one of these.
-
-    Its message may quote what came from outside: it is one line, without control characters, and not too long.
-    """
+    """Bad input; every error that hocket raises on purpose is one of these. Its message may quote untrusted text: it is
+    one line, without control characters, and not too long."""
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(cut_names(message), LONGEST_MESSAGE))
@@ -33,15 +31,15 @@ class ArgumentError(HocketError, TypeError):
 
 
 class MachineError(HocketError):
-    """A machine that breaks a rule of its definition, or an operation that it is outside of."""
+    """A machine that breaks a rule of its definition, or to which an operation does not apply."""
 
 
 class FormulaError(MachineError):
-    """A formula that cannot be read, or that means no task; where it can, it names the column."""
+    """A formula that cannot be read, or that is no task; the message names the column if there is one."""
 
 
 class AssignmentError(HocketError):
-    """Agents, events or costs that do not fit the machine they are meant for."""
+    """Agents, events or costs that do not fit a machine."""
 
 
 class InfeasibleError(HocketError):
@@ -61,14 +59,12 @@ class SettingsError(HocketError):
 
 
 class ClusterError(HocketError):
-    """Machines that were asked to run something, and did not."""
+    """A failure of a cluster to run something."""
 
 
 class LabelError(HocketError):
-    """A labelling function that raises, names what does not exist, or says what agents could not act on.
-
-    `step` is what it was shown, where there was a step. No machine has moved, and the episode may go on.
-    """
+    """A labelling function that raises, names what does not exist, or returns events on which agents could not act. Its
+    argument is `step`, if there was a step. No machine has moved, and the episode may go on."""
 
     def __init__(self, message: str, step: object = None) -> None:
         super().__init__(message)
@@ -76,7 +72,7 @@ class LabelError(HocketError):
 
 
 class TrainingError(HocketError):
-    """A wrapped environment or a labelling function that failed in training; `runs` are those that were finished."""
+    """A wrapped environment or a labelling function that failed in training; `runs` are the finished ones."""
 
     def __init__(self, message: str, runs: Sequence[object]) -> None:
         super().__init__(message)
@@ -91,13 +87,13 @@ class FormatError(HocketError):
     """A file that cannot be read or written; names the file and, where there is one, the line or key."""
 
     def __init__(self, message: str, *, path: str | Path | None = None, where: str | None = None) -> None:
-        place = ": ".join(printable(str(part)) for part in (path, where) if part is not None)
-        super().__init__(f"{place}: {message}" if place else message)
+        location = ": ".join(printable(str(part)) for part in (path, where) if part is not None)
+        super().__init__(f"{location}: {message}" if location else message)
 
 
 @contextmanager
 def located(where: str = "", path: str | Path | None = None, kind: type[HocketError] = HocketError) -> Iterator[None]:
-    """Say of an error in what is read or written where that is: a file, a line or a key, which may end in a dot."""
+    """Add to the message of an error where it is: a file, a line or a key, which may end in a dot."""
     try:
         yield
     except kind as error:
@@ -110,9 +106,9 @@ def printable(text: str, longest: int = 200) -> str:
         text = f"{text[: longest // 2]}…{text[-(longest // 2) :]}"
     if text.isprintable():
         return text
-    # What is seen is left, with the blanks of all scripts, and what joins their letters.
-    is_seen = (c.isprintable() or c in JOINERS or unicodedata.category(c) == "Zs" for c in text)
-    return "".join(c if seen else repr(c)[1:-1] for c, seen in zip(text, is_seen, strict=True))
+    # Blanks of all scripts are kept, too, and characters that join letters.
+    is_kept = (c.isprintable() or c in JOINERS or unicodedata.category(c) == "Zs" for c in text)
+    return "".join(c if kept else repr(c)[1:-1] for c, kept in zip(text, is_kept, strict=True))
 
 
 def cut_names(text: str) -> str:
@@ -127,7 +123,7 @@ def cut_names(text: str) -> str:
 
 
 def shown(value: object, longest: int = 60) -> str:
-    """Show a value from outside as Python writes it: on one line, not too long, and with little work.
+    """Show an untrusted value as Python writes it: on one line, not too long, and with little work.
 
     >>> print(shown("two\\nlines"), shown(10**400), shown(range(9)))
     'two\\nlines' an integer of about 401 digits range(0, 9)
@@ -145,7 +141,7 @@ def shown(value: object, longest: int = 60) -> str:
 
 
 def shown_count(number: int) -> str:
-    """Show how many there are; what nobody reads any more as a power of two.
+    """Show a number; a very large one as a power of two.
 
     >>> shown_count(12_500), shown_count(3 * 2**60)
     ('12,500', '2^62')
@@ -154,7 +150,7 @@ def shown_count(number: int) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """Write how many of a thing there are.
+    """Write a number of things.
 
     >>> counted(1, "run"), counted(2_000, "run")
     ('1 run', '2,000 runs')
@@ -163,7 +159,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def known_names(name: str, known: Iterable[str]) -> str:
-    """Say what a misspelt name could have been: the nearest known one, or a few of those there are."""
+    """Suggest names for a misspelt one: the nearest known one, or a few of all."""
     import difflib  # only on the way to an error message
 
     names = list(known)
@@ -185,17 +181,17 @@ def require_known(
 
 @contextmanager
 def needs_extra(what: str, extra: str) -> Iterator[None]:
-    """Say which extra installs a package that cannot be imported."""
+    """Name the extra that installs a package which cannot be imported."""
     try:
         yield
     except ImportError:
         raise SettingsError(f"{what} needs the extra {extra}: in a clone, pip install '.[{extra}]'") from None
 
 
-def tell_parser_error(error: Exception) -> str:
-    """Say what a parser found wrong; where it is a number of thousands of digits, without advice to programmers.
+def parser_message(error: Exception) -> str:
+    """Return the message of a parser; of a number of thousands of digits, without advice to programmers.
 
-    >>> tell_parser_error(ValueError("Exceeds the limit (4300 digits) for integer string conversion: ..."))
+    >>> parser_message(ValueError("Exceeds the limit (4300 digits) for integer string conversion: ..."))
     'an integer has too many digits'
     """
     return "an integer has too many digits" if "integer string conversion" in str(error) else str(error)

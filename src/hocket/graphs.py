@@ -244,10 +244,8 @@ class Congruence(NamedTuple):
 
 
 def congruence(graph: Graph, hidden: Flags) -> Congruence:
-    """Merge nodes joined by hidden edges, then targets of like edges of merged nodes, until nothing clashes.
-
-    `hidden` flags edges. Near-linear: rounds over all edges while they merge much, then a work list of the rest.
-    """
+    """Merge nodes joined by hidden edges, then targets of edges with equal labels from merged nodes, until the graph is
+    deterministic. Near-linear: rounds over all edges while many are merged, then a work list of the rest."""
     edge = np.flatnonzero(hidden).astype(np.int32)
     if len(graph.target) < SMALL:
         source, label, target = (part.tolist() for part in graph[1:])

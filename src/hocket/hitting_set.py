@@ -1,9 +1,9 @@
-"""The cheapest set that passes a test which larger sets pass as well, found with implicit hitting sets.
+"""The cheapest set that passes a monotone test, by implicit hitting sets.
 
-A set that fails is a clause: of the elements outside it every passing set has at least one, and the larger the failing
-set, the stronger the clause. A passing set is thus one that hits all clauses; few of them have to be known to find a
-cheapest one and to prove that nothing cheaper passes. Sets are the bits of integers, and prices are whole numbers, so
-that sums and comparisons are exact.
+A set that fails gives a clause: every passing set has at least one element outside of it, and the larger the failing
+set, the stronger the clause. So a set passes if it hits all clauses; few of them have to be known to find a cheapest
+set and to prove that no cheaper one passes. Sets are the bits of integers, and prices are whole numbers, so that sums
+and comparisons are exact.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-NODE, CLAUSE = 500, 10  # effort for a node of the search tree, and for a clause that is looked at in it
-STUBBORN = 5  # nodes after which guesses are tried out
+NODE, CLAUSE = 500, 10  # effort for a node of the search tree, and for a clause in it
+NODES_BEFORE_GUESSES = 5  # nodes that are expanded before guesses are tested
 
 Test = Callable[[int], bool]  # of a set
 
 
 @dataclass
 class Effort:
-    """How much work may still be done: counted, not timed, so that an answer is the same on every machine."""
+    """The work that may still be done: counted, not timed, so that an answer is the same on every machine."""
 
     left: int
 
@@ -31,7 +31,7 @@ class Effort:
 
 
 class Cheapest(NamedTuple):
-    """A set that passes, and what every set that passes costs at least: what this one costs, if that was proved."""
+    """A set that passes, and a lower bound of the cost of passing sets, which is its cost if it is proved cheapest."""
 
     chosen: int
     bound: int
@@ -42,10 +42,10 @@ def find_cheapest(
 ) -> Cheapest:
     """Find a cheapest set of priced elements that passes a test, by branch and bound.
 
-    All elements together must pass, and so must every set that contains one that passes. `explain` gives for a set that
-    fails some elements of which every larger one that passes has at least one. `guesses` are sets in which a cheap one
-    may be found, if they pass. When the effort is spent the best set so far is returned, with the bound proved so far.
-    In any case, no element can be left out of the set.
+    All elements together must pass, and so must every set that contains one that passes. `explain` maps a set that
+    fails to elements of which every larger set that passes has at least one. `guesses` are sets that may contain cheap
+    ones, if they pass. When the effort is spent, the result is the best set so far, with the bound proved so far; in
+    any case, without any of its elements the set fails.
     """
     return _Search(passes, explain, prices, effort).run(guesses)
 
@@ -65,10 +65,8 @@ def as_set(elements: Iterable[int]) -> int:
 
 
 def take_what_fits(items: Sequence[int], fits: Callable[[int], bool], taken: int, effort: Effort | None = None) -> int:
-    """Add items one after the other, each if the set with it still fits; whole runs at once where they do.
-
-    Parts of a set that fits must fit. Stops early when the effort, if one is given, is spent.
-    """
+    """Add items one after the other, or many at once, if the set with them fits, until the effort is spent. All subsets
+    of a set that fits must fit."""
     if not items or (effort is not None and effort.is_spent):
         return taken
     if fits(whole := taken | as_set(items)):
@@ -91,15 +89,13 @@ class _Node(NamedTuple):
 
 
 class _Ascent:
-    """A lower bound by dual ascent: each clause takes from the prices of its elements what it costs to hit it.
-
-    What is left of a price is never negative, so a set that hits all clauses costs no less than they took together.
-    """
+    """A lower bound by dual ascent: each clause takes the cost of hitting it from the prices of its elements. What
+    remains of a price is never negative, so a set that hits all clauses costs at least the sum that they took."""
 
     def __init__(self, prices: Mapping[int, int], inside: int, outside: int) -> None:
         self.inside, self.outside = inside, outside
-        self.free = inside  # elements of which nothing is left to pay
-        self.left = dict(prices)
+        self.free = inside  # elements whose remaining price is 0
+        self.remaining = dict(prices)
         self.bound = sum(prices[element] for element in elements_of(inside))
         self.taken: list[tuple[int, int]] = []  # (clause, amount)
 
@@ -110,12 +106,12 @@ class _Ascent:
         if not (possible := clause & ~self.outside):
             return False
         elements = elements_of(possible)
-        amount = min(self.left[element] for element in elements)
+        amount = min(self.remaining[element] for element in elements)
         self.bound += amount
         self.taken.append((possible, amount))
         for element in elements:
-            self.left[element] -= amount
-            if self.left[element] == 0:
+            self.remaining[element] -= amount
+            if self.remaining[element] == 0:
                 self.free |= 1 << element
         return True
 
@@ -129,7 +125,7 @@ class _Search:
         self.best, self.best_price = self.everything, sum(prices.values()) + 1  # more than any irreducible set costs
 
     def run(self, guesses: Iterable[int]) -> Cheapest:
-        """Try with clauses as they come, which is often enough; then with strong ones, branching where it is needed."""
+        """Search with clauses as they are explained, which often suffices; then with strong ones and branching."""
         waiting: list[_Node] = []
         self.examine(waiting, _Node(0, 0, 0, 0, 0))
         if waiting and not self.effort.is_spent:
@@ -142,7 +138,7 @@ class _Search:
                 return Cheapest(self.best, waiting[0].bound)
             node = heappop(waiting)
             opened += 1
-            if opened == STUBBORN:
+            if opened == NODES_BEFORE_GUESSES:
                 for guess in guesses:
                     if not self.effort.is_spent and self.passes(guess):
                         self.reduce(guess)
@@ -152,8 +148,8 @@ class _Search:
         return Cheapest(self.best, self.best_price)
 
     def examine(self, waiting: list[_Node], node: _Node) -> None:
-        """Raise the bound of a node until what it makes free passes, look for a good set in it, and let it wait if it
-        may hold a better one."""
+        """Raise the bound of a node until its free elements pass, find a good set in it, and queue the node if it may
+        contain a better one."""
         ascent = _Ascent(self.prices, node.inside, node.outside)
         known = sorted(self.clauses, key=lambda clause: (clause & ~ascent.outside).bit_count())
         self.effort.left -= NODE + len(self.prices) + CLAUSE * len(known)
@@ -165,14 +161,14 @@ class _Search:
         if ascent.bound >= self.best_price:
             return
         chosen = self.complete(ascent)
-        room = self.best_price - ascent.bound
-        if room > 0:
-            too_dear = as_set(element for element, left in ascent.left.items() if left >= room) & ~node.inside
+        gap = self.best_price - ascent.bound
+        if gap > 0:
+            too_dear = as_set(element for element, price in ascent.remaining.items() if price >= gap) & ~node.inside
             bound, element = max(node.bound, ascent.bound), self.choose(ascent, chosen)
             heappush(waiting, _Node(bound, node.depth, node.inside, node.outside | too_dear, element))
 
     def complete(self, ascent: _Ascent) -> int:
-        """Hit all clauses cheaply, and what else turns up."""
+        """Choose a cheap set that hits all clauses, and add clauses until it passes."""
         chosen = ascent.inside
         for clause in self.clauses:
             chosen |= self.hit(clause, chosen, ascent)
@@ -181,7 +177,7 @@ class _Search:
         return self.reduce(chosen)
 
     def reduce(self, chosen: int) -> int:
-        """Leave out of a set what it passes without, dear elements first; remember the best that was so found."""
+        """Remove the elements without which a set passes, dear ones first; keep the result if it is the best so far."""
         dear = sorted(elements_of(chosen), key=lambda element: (-self.prices[element], -element))
         chosen &= ~take_what_fits(dear, lambda spare: self.passes(chosen & ~spare), 0)
         price = sum(self.prices[element] for element in elements_of(chosen))
@@ -190,27 +186,25 @@ class _Search:
         return chosen
 
     def hit(self, clause: int, chosen: int, ascent: _Ascent) -> int:
-        """Choose the cheapest element of a clause, a free one if there is one, unless it is hit already."""
+        """Choose the cheapest element of a clause, a free one if possible, unless the clause is hit already."""
         if clause & chosen:
             return 0
         elements = elements_of(clause & ascent.free or clause & ~ascent.outside or clause)
         return 1 << min(elements, key=lambda element: (self.prices[element], element))
 
     def refute(self, failing: int, ascent: _Ascent) -> int:
-        """Make a clause of a failing set, where there is time one as strong as possible, and remember it."""
+        """Add the clause of a failing set; in a thorough search, one as strong as possible."""
         clause = self.explain(failing) & self.everything
         if self.is_thorough:
-            order = sorted(elements_of(clause), key=lambda e: (ascent.outside >> e & 1, ascent.left[e]))
+            order = sorted(elements_of(clause), key=lambda e: (ascent.outside >> e & 1, ascent.remaining[e]))
             rest = self.everything & ~clause
             clause &= ~take_what_fits(order, lambda more: not self.passes(rest | more), 0, self.effort)
         self.clauses.append(clause)
         return clause
 
     def choose(self, ascent: _Ascent, chosen: int) -> int:
-        """Choose the element of a set to which most of the gap between its price and the bound is due.
-
-        There is one unless the effort is spent: all elements of the set are free, so some clause is hit twice.
-        """
+        """Choose the element of a set that causes most of the gap between its price and the bound. There is one unless
+        the effort is spent: all elements of the set are free, so some clause is hit twice."""
         gap = dict.fromkeys(elements_of(chosen & ~ascent.inside), 0)
         for clause, amount in ascent.taken:
             hits = elements_of(clause & chosen)

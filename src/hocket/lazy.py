@@ -16,7 +16,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
-EXTRAS = {  # what is not always installed, and what installs it
+EXTRAS = {  # package -> the extra that installs it
     "array_api_compat": "gym", "gymnasium": "gym", "pettingzoo": "gym",
     "pysat": "infer", "stable_baselines3": "deep", "torch": "deep",
 }  # fmt: skip
@@ -75,8 +75,8 @@ def public_names(module: str, file: str) -> tuple[Callable[[str], object], Calla
 
 
 def explain_kinds(made: Made) -> Made:
-    """Let a function, or the constructor of a class, name the argument of the wrong kind that made it fail, if one did;
-    a call that works is not looked at."""
+    """Let a function, or the constructor of a class, name the argument of the wrong kind that made a call fail; calls
+    that succeed are not checked."""
     target: Any = made
     function = target.__init__ if isinstance(made, type) else target
 
@@ -109,14 +109,14 @@ def read_stub(path: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def show_in_notebook(value: object, form: str) -> str | None:
-    """Show a value as `svg` or `html`, drawn by a module that is loaded only then; None where there is too much to
-    show, and notebooks take its text."""
+    """Draw a value as `svg` or `html`, by a module that is loaded only then; None if it is too large, so that notebooks
+    show its text."""
     text: str | None = import_module("hocket.report.notebook").show(value, form)
     return text
 
 
 def register_with_gymnasium() -> None:
-    """Register environments with Gymnasium where that is loaded; for others it is not worth loading it."""
+    """Register environments with Gymnasium if that is loaded."""
     if "gymnasium" in sys.modules:
         import_module("hocket.adapters")
 

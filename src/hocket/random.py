@@ -1,9 +1,9 @@
-"""Random numbers that depend on nothing but what they are for.
+"""Random numbers that depend only on what they are for.
 
 Counter-based (SplitMix64: Steele, Lea and Flood 2014): a stream has a 64-bit key, and its n-th number is a hash of the
 key and n. An agent has two such numbers in every step: one chooses its action; the halves of the other decide whether
-it slips and whether simulated teammates are ready. A third, in another part of the stream, decides where an episode
-starts that begins with the step. Compiled kernels compute the same numbers, so an episode is the same wherever it is
+it slips and whether simulated teammates are ready. A third, in another part of the stream, decides the start cell of an
+episode that begins with the step. Compiled kernels compute the same numbers, so an episode is the same wherever it is
 played. Keys, seeds and positions may also be arrays of 64-bit numbers, for many streams at once.
 """
 
@@ -19,7 +19,7 @@ MASK = (1 << 64) - 1
 
 PER_STEP = 2  # numbers
 STARTS = 1 << 62  # position of the first number that decides where an episode starts
-CHANCE_BITS = 31  # of a number that decides a chance
+CHANCE_BITS = 31  # of a number that is compared with a probability
 ACTION_BITS = 24
 
 TRAINING, TEAM, INDIVIDUAL, PLANNING = 1, 2, 3, 4  # what a stream is for
@@ -67,11 +67,11 @@ def sync_draw(key: Bits, step: Bits) -> Bits:
 
 
 def start_draw(key: Bits, step: int, count: Bits) -> Bits:
-    """Draw which of so many cells an episode starts in that begins with a step."""
+    """Draw the start cell, of `count`, of an episode that begins with a step."""
     drawn: Bits = mix((key + spread(step + STARTS)) & MASK) >> (64 - CHANCE_BITS)
     return (drawn * count) >> CHANCE_BITS  # type: ignore[no-any-return]
 
 
 def threshold(probability: float) -> int:
-    """Return the number that a chance's draw lies below with some probability."""
+    """Return the number that a draw is below with some probability."""
     return round(probability * (1 << CHANCE_BITS))

@@ -1,7 +1,7 @@
-"""What a report on learning curves needs: smoothing, quartiles, intervals, times of learning and comparisons.
+"""Statistics of learning curves: smoothing, quartiles, intervals, times of learning and comparisons.
 
-Everywhere fewer steps are better. Nothing here knows of runs or tasks; numbers come in and numbers go out, and what is
-empty, of another shape or not finite is refused.
+Fewer steps are better. Functions take and return numbers; arrays that are empty, of another shape or not finite are
+refused.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
 from hocket.arguments import Numbers, numbers, whole
@@ -37,7 +38,7 @@ class Quartiles(NamedTuple):
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its confidence limits, 95 %; without, where there are too few runs to tell."""
+    """An estimate with its 95 % confidence limits, unless there are too few runs."""
 
     value: float
     low: float | None = None
@@ -50,9 +51,9 @@ class Interval:
 
 
 class Comparison(NamedTuple):
-    """How often a run of the first is better than one of the second, and whether that could be chance."""
+    """A comparison of the runs of two groups."""
 
-    probability: Interval  # that it is better, a tie counting half
+    probability: Interval  # that a run of the first is better than one of the second, a tie counting half
     p_value: float  # two-sided, of the hypothesis that both are the same
 
 
@@ -60,7 +61,7 @@ class Comparison(NamedTuple):
 
 
 def trailing_mean(values: ArrayLike, window: int) -> Numbers:  # [.., T] -> [.., T]
-    """Smooth by the mean over the last `window` points, or over those that are there at the beginning.
+    """Smooth by the mean over the last `window` points, or over fewer at the beginning.
 
     >>> trailing_mean([4, 2, 6, 1], 2).tolist()
     [4.0, 3.0, 4.0, 3.5]
@@ -68,7 +69,7 @@ def trailing_mean(values: ArrayLike, window: int) -> Numbers:  # [.., T] -> [..,
     curve = numbers(values, "values")
     window = min(whole(window, "window", 1), curve.shape[-1])
     head = np.cumsum(curve[..., : window - 1], axis=-1) / np.arange(1, window)
-    tail = np.lib.stride_tricks.sliding_window_view(curve, window, axis=-1).mean(axis=-1)
+    tail = sliding_window_view(curve, window, axis=-1).mean(axis=-1)
     return np.concatenate([head, tail], axis=-1)
 
 
@@ -82,9 +83,9 @@ def quartiles(values: ArrayLike) -> Quartiles:  # [seeds, T] -> [T] each
 
 
 def trailing_median(values: ArrayLike, window: int) -> Numbers:  # [.., T, K] -> [.., T]
-    """Smooth by the median over the last `window` tests of K episodes each, or over those that are there at first.
+    """Smooth by the median over the last `window` tests of K episodes each, or over fewer at the beginning.
 
-    A single failure that counts as very many steps leaves a median where it was, and moves a mean far away.
+    A single failure, which counts as very many steps, does not change a median, but it changes a mean.
 
     >>> trailing_median([[20], [22], [1000], [20], [21]], 5).tolist()
     [20.0, 21.0, 22.0, 21.0, 21.0]
@@ -124,18 +125,15 @@ def learnt_steps(
     if not 0 <= tolerance < math.inf:
         raise SettingsError(f"tolerance must be at least 0 and finite, got {tolerance!r}")
     window = min(whole(window, "window", 1), (len(when) + 1) // 2)
-    here = wins.mean(axis=2)
-    onward = np.cumsum(here[:, ::-1], axis=1)[:, ::-1] / np.arange(len(when), 0, -1)
-    middle = _window_medians(tests, window)
-    shares = [share[:, : middle.shape[1]] for share in (here, onward, np.mean(_windows(wins, window), axis=(2, 3)))]
+    in_test = wins.mean(axis=2)
+    onward = np.cumsum(in_test[:, ::-1], axis=1)[:, ::-1] / np.arange(len(when), 0, -1)
+    medians = _window_medians(tests, window)
+    in_window = sliding_window_view(wins, window, axis=1).mean(axis=(2, 3))
+    shares = [share[:, : medians.shape[1]] for share in (in_test, onward, in_window)]
     enough = np.minimum.reduce(shares) >= least - ROUNDING
-    has_learnt = enough & (middle <= (1 + tolerance) * middle[:, -1:])
+    has_learnt = enough & (medians <= (1 + tolerance) * medians[:, -1:])
     first = when[has_learnt.argmax(axis=1)].tolist()
     return [int(step) if ever else None for step, ever in zip(first, has_learnt.any(axis=1).tolist(), strict=True)]
-
-
-def _windows(tests: Numbers, window: int) -> Numbers:  # [.., T, K] -> [.., T - window + 1, K, window]
-    return np.lib.stride_tricks.sliding_window_view(tests, window, axis=-2)
 
 
 def _window_medians(tests: Numbers, window: int) -> Numbers:  # [.., T, K] -> [.., T - window + 1]
@@ -145,14 +143,14 @@ def _window_medians(tests: Numbers, window: int) -> Numbers:  # [.., T, K] -> [.
     size = max(1, BLOCK // (length * many))
     medians = np.empty((len(rows), length - window + 1))
     for first in range(0, len(rows), size):
-        cut = _windows(rows[first : first + size], window)
+        cut = sliding_window_view(rows[first : first + size], window, axis=1)
         ordered = np.sort(cut.reshape(*cut.shape[:2], many), axis=-1)
         medians[first : first + size] = ordered[..., (many - 1) // 2 : many // 2 + 1].mean(axis=-1)
     return medians.reshape(*runs, -1)
 
 
 def median_or_never(values: Sequence[float | None]) -> float | None:
-    """Find the median of times of which None is later than all; None where it is not earlier than all that never came.
+    """Find the median of times, None counting as infinite; None if the median is infinite.
 
     >>> median_or_never([3_000, None, 1_000]), median_or_never([None, 1_000]), median_or_never([4_000, 1_000])
     (3000.0, None, 2500.0)
@@ -186,7 +184,7 @@ def mean_share(*strata: ArrayLike) -> Interval:  # [runs] each
 
     The limits are those of Korn and Graubard (Survey Methodology 24, 1998) for shares in clusters, which runs are:
     Clopper and Pearson's limits, of as many episodes as would have the variance that the runs show, with fewer of them
-    where that variance itself is uncertain. They are never a point: runs that are all alike count as one episode each.
+    where that variance itself is uncertain. They are never a point: identical runs count as one episode each.
 
     >>> mean_share([1.0, 1.0, 0.5, 1.0]).limits is None
     True
@@ -287,8 +285,8 @@ def compare(first: ArrayLike, second: ArrayLike) -> Comparison:  # [n], [m]
     Comparison(probability=Interval(value=0.90625, low=None, high=None), p_value=0.08571428571428572)
     """
     runs, others = numbers(first, "first", axes=1), numbers(second, "second", axes=1)
-    distinct, place = np.unique(np.concatenate([runs, others]), return_inverse=True)
-    ours, theirs = (np.bincount(end, minlength=distinct.size).astype(np.int64) for end in np.split(place, [runs.size]))
+    values, index = np.unique(np.concatenate([runs, others]), return_inverse=True)
+    ours, theirs = (np.bincount(part, minlength=values.size).astype(np.int64) for part in np.split(index, [runs.size]))
     n, m = int(ours.sum()), int(theirs.sum())
     above = m - np.cumsum(theirs)
     probability = _newcombe(float((ours * (2 * above + theirs)).sum() / (2 * n * m)), n, m)
@@ -302,10 +300,8 @@ def compare(first: ArrayLike, second: ArrayLike) -> Comparison:  # [n], [m]
 
 
 def _newcombe(value: float, n: int, m: int) -> Interval:
-    """Bound a probability of improvement by all those from which the estimate is no further than chance would have it.
-
-    Their variance is that of Hanley and McNeil for exponential distributions, with both samples of the mean size.
-    """
+    """Bound a probability of improvement by inverting a test, with the variance of Hanley and McNeil for exponential
+    distributions, both samples being of the mean size."""
     if min(n, m) < FEWEST_RUNS:
         return Interval(value)
     extra = (n + m) / 2 - 1
@@ -322,14 +318,14 @@ def _newcombe(value: float, n: int, m: int) -> Interval:
 
 
 def _exact_p(ours: Counts, theirs: Counts) -> float:  # [D], [D] how often each sample has each of D values, rising
-    """Count, of all ways to choose the smaller sample among all runs, those with a rank sum as extreme as its own."""
+    """Return the share of choices of the smaller sample among all runs with a rank sum as extreme as its own, twice."""
     both = ours + theirs
     chosen = min(ours, theirs, key=lambda counts: int(counts.sum()))
     doubled = 2 * np.cumsum(both) - both + 1  # mid-ranks times two, which are whole
     ranks, size, rank_sum = np.repeat(doubled, both), int(chosen.sum()), int(chosen @ doubled)
-    ways = np.zeros((size + 1, int(ranks[-size:].sum()) + 1))  # [how many were chosen, their rank sum]
-    ways[0, 0] = 1
+    count = np.zeros((size + 1, int(ranks[-size:].sum()) + 1))  # of choices: [runs chosen, their rank sum]
+    count[0, 0] = 1
     for rank in ranks.tolist():
-        ways[1:, rank:] += ways[:-1, :-rank]
-    tail = min(ways[size, : rank_sum + 1].sum(), ways[size, rank_sum:].sum())
-    return min(1.0, 2 * float(tail / ways[size].sum()))
+        count[1:, rank:] += count[:-1, :-rank]
+    tail = min(count[size, : rank_sum + 1].sum(), count[size, rank_sum:].sum())
+    return min(1.0, 2 * float(tail / count[size].sum()))

@@ -1,4 +1,4 @@
-"""What was observed: episodes of attempted events, each accepted or refused, and whether the task was done.
+"""Logs: episodes of attempted events, each accepted or refused, and whether the task was done.
 
 Logs are read from CSV, JSON lines and XES.
 """
@@ -59,8 +59,7 @@ class Episode(NamedTuple):
 @dataclass(frozen=True)
 class Log:
     """Episodes, and what they show: `all` (attempts, accepted or refused), `reward` (attempts and completion; a refused
-    event is ignored silently), or `effective` (accepted events only).
-    """
+    event is ignored silently), or `effective` (accepted events only)."""
 
     episodes: tuple[Episode, ...]
     observed: Observed = "all"
@@ -108,7 +107,7 @@ def make_log(episodes: Iterable[Sequence[Attempt | tuple[str, bool] | tuple[str,
 
 # Reading: files are untrusted, and errors name the file, the line and the column.
 
-Row = tuple[int, Mapping[str, object]]  # a line, or of an XES log a trace, and what it says by column
+Row = tuple[int, Mapping[str, object]]  # number of a line, or of a trace of an XES log, and values by column
 
 
 def read_log(
@@ -136,7 +135,7 @@ def read_log(
 
 
 def _as_log(rows: Iterable[Row], observed: Observed, has_accepted: bool) -> Log:
-    """Put rows together to episodes, in the order in which they begin."""
+    """Group rows by episode, in the order in which episodes begin."""
     episodes: dict[str, list[Attempt]] = {}
     checked: set[str] = set()
     is_effective, knows_accepted = observed == "effective", observed != "reward" and has_accepted
@@ -170,7 +169,7 @@ def _flag(line: int, column: str, value: object) -> bool:
 
 
 def _require(line: int, names: Iterable[object]) -> None:
-    """Require the columns that no log can do without."""
+    """Require the columns of every log."""
     known = [str(name) for name in names]
     for column in ("episode", "event"):
         if column not in known:
@@ -187,19 +186,19 @@ def _read_csv(text: io.TextIOWrapper, _: str | None) -> tuple[Iterator[Row], boo
         except (csv.Error, UnicodeDecodeError) as error:
             raise FormatError(f"is no CSV file: {error}", where=f"line {reader.line_num + 1}") from None
 
-    every = lines()
-    header = [name.strip() for name in next(every, [])]
+    remaining = lines()
+    header = [name.strip() for name in next(remaining, [])]
     _require(1, header)
     columns = {name: header.index(name) for name in ("episode", "event", "accepted", "done") if name in header}
 
     def rows() -> Iterator[Row]:
-        for cells in every:
+        for cells in remaining:
             if not cells:
                 continue
             if len(cells) != len(header):
                 rule = f"has {len(cells)} fields where the header has {len(header)}"
                 raise FormatError(rule, where=f"line {reader.line_num}")
-            yield reader.line_num, {name: cells[place] for name, place in columns.items()}
+            yield reader.line_num, {name: cells[column] for name, column in columns.items()}
 
     return rows(), "accepted" in columns
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from hocket.errors import FormatError
-from hocket.files import MEGABYTE, open_regular, telling
+from hocket.files import MEGABYTE, file_errors, open_regular
 from hocket.runtime.protocol import Entry
 
 LARGEST_LOG = 1_000 * MEGABYTE
@@ -42,7 +42,7 @@ class LogContents:
 
 def read_log(path: Path, largest: int = LARGEST_LOG, *, header: dict[str, object] | None = None) -> LogContents:
     """Read a log up to its last whole line; anything else that is wrong, such as another header, is an error."""
-    with open_regular(path, NO_LINKS) as file, telling(path, "read"):
+    with open_regular(path, NO_LINKS) as file, file_errors(path, "read"):
         data = file.read(largest + 1)
     if len(data) > largest:
         raise FormatError(f"is larger than {largest // MEGABYTE:,} MB", path=path)
@@ -81,7 +81,7 @@ class AgentLog:
         self.path, self.durable = path, durable
         contents = read_log(path, header=header) if path.exists() else LogContents({}, (), (), SEED, 0, False)
         self.entries, self.check = contents.entries, contents.check
-        with telling(path):
+        with file_errors(path):
             self.file: IO[bytes] = os.fdopen(os.open(path, APPENDING, 0o666), "ab", buffering=0)
             self.file.truncate(contents.size)  # removes a line that was cut
         if not contents.header:
@@ -99,7 +99,7 @@ class AgentLog:
             self.check = _check(self.check, payload)
             data += self.check.encode() + b" " + payload + b"\n"
         if data:
-            with telling(self.path):
+            with file_errors(self.path):
                 if self.file.write(data) != len(data):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 if self.durable:

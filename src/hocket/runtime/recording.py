@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hocket.errors import FormatError, HocketError, needs_extra
-from hocket.files import telling
+from hocket.files import file_errors
 from hocket.machine.composition import Composition
 from hocket.machine.counterexample import listing, name_trace
 from hocket.runtime.codec import describe_entry
@@ -282,7 +282,7 @@ def write_mcap(folder: str | Path, path: str | Path) -> Path:
         from mcap.writer import CompressionType, Writer
     recording = read_recording(folder)
     grid = recording.settings.task.grid
-    with telling(Path(path)), Path(path).open("wb") as file:
+    with file_errors(Path(path)), Path(path).open("wb") as file:
         writer = Writer(file, compression=CompressionType.NONE)
         writer.start(profile="", library="hocket")
         schemas, channels = dict[str, int](), dict[str, int]()

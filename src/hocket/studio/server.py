@@ -24,7 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from hocket.errors import FormatError, HocketError, printable
-from hocket.files import LONG_AGO, MEGABYTE, exists, in_form_of, plain, read_exactly, remove_unfinished, write_whole
+from hocket.files import LONG_AGO, MEGABYTE, exists, in_form_of, plain, read_text, remove_unfinished, write_whole
 from hocket.machine.formats import FORMATS
 from hocket.studio.guard import LONGEST_NONCE, AccessGuard, Session, same
 from hocket.studio.pictures import Data
@@ -94,7 +94,7 @@ class Folder:
     def _read(self, name: str) -> str:
         path = self.path(name, FORMATS)
         try:
-            return read_exactly(path, LIMIT)
+            return read_text(path, LIMIT, keep_mark=True)
         except FormatError as error:
             raise FormatError(str(error).removeprefix(f"{path}: "), path=name) from None
 

@@ -22,7 +22,7 @@ from threading import Event
 from typing import NamedTuple, Protocol, TypeVar
 
 from hocket.background import in_pieces
-from hocket.errors import FormatError, HocketError, printable, tell_parser_error
+from hocket.errors import FormatError, HocketError, parser_message, printable
 from hocket.files import (
     MEGABYTE,
     exists,
@@ -310,7 +310,7 @@ def _read_about(path: Path) -> dict[str, object]:
     try:
         about = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"is not JSON: {tell_parser_error(error)}", path=path) from None
+        raise FormatError(f"is not JSON: {parser_message(error)}", path=path) from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise FormatError("is not a study file of hocket", path=path)
     return about

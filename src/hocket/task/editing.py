@@ -10,7 +10,7 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from hocket.files import MEGABYTE, in_form_of, plain, read_exactly, write_whole
+from hocket.files import MEGABYTE, in_form_of, plain, read_text, write_whole
 from hocket.machine.formats import json as json_notation
 
 LIMIT = MEGABYTE  # of a file that is edited; larger ones are written as new files
@@ -44,7 +44,7 @@ def edit_knows(source: Path, target: Path, knows: Knows, *, in_agents: bool) -> 
         return False
     if source.stat().st_size > LIMIT:
         return False
-    before, is_toml = read_exactly(source, LIMIT), suffix == ".toml"
+    before, is_toml = read_text(source, LIMIT, keep_mark=True), suffix == ".toml"
     try:
         document = tomlkit.parse(plain(before)) if is_toml else json_notation.parse(plain(before))
     except (TOMLKitError, RecursionError):  # tomlkit may refuse what the standard library reads

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 
 from hocket.documents import Document
-from hocket.errors import FormatError, tell_parser_error
+from hocket.errors import FormatError, parser_message
 
 NESTED = {dict, list}
 
@@ -23,7 +23,7 @@ def parse(content: str) -> object:
     except FormatError:
         raise
     except ValueError as error:  # a number of thousands of digits
-        raise FormatError(f"is not JSON that can be read: {tell_parser_error(error)}") from None
+        raise FormatError(f"is not JSON that can be read: {parser_message(error)}") from None
 
 
 def unparse(document: Document) -> str:

@@ -7,7 +7,7 @@ import re
 import tomllib
 
 from hocket.documents import Document
-from hocket.errors import FormatError, tell_parser_error
+from hocket.errors import FormatError, parser_message
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 DEEPEST_KEY = 32  # parts; the time and memory of the standard library's parser grow with the square of this
@@ -28,7 +28,7 @@ def parse(content: str) -> Document:
     try:
         return tomllib.loads(content)
     except ValueError as error:  # not TOML, or a number of thousands of digits
-        raise FormatError(f"is not TOML: {tell_parser_error(error)}") from None
+        raise FormatError(f"is not TOML: {parser_message(error)}") from None
 
 
 def unparse(document: Document, at: str = "") -> str:
