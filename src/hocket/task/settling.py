@@ -40,11 +40,11 @@ def propose(
     task: Task, agent: str, cell: int, state: str, before: int | None = None, spent: Collection[str] = ()
 ) -> tuple[str, ...]:
     """List the events that an agent proposes: defined in its state, its condition met, and no edge that is spent."""
-    machine = task.machines[agent]
+    defined = task.machines[agent].moves.get(state, ())
     return tuple(
         event
         for event in task.knows[agent]
-        if event not in spent and machine.step(state, event) is not None and task.holds(agent, event, cell, before)
+        if event in defined and event not in spent and task.holds(agent, event, cell, before)
     )
 
 
