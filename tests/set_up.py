@@ -1,19 +1,20 @@
-"""Prepare the tests: install what pip does not have (as root on Debian), and compile what all their processes use.
+"""Prepare the tests: install browsers, MONA and zsh (as root on Debian), and compile what all processes of tests use.
 
-python tests/set_up.py
+python tests/set_up.py [WHAT]    # WHAT: what pip is to install meanwhile, such as ".[test]"
 """
 
 import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from subprocess import DEVNULL
 
 PACKAGES = ("chromium", "firefox-esr", "fonts-dejavu-core", "mona", "zsh")  # a browser without fonts shows no text
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ROOT = Path(__file__).resolve().parents[1]
 BYTECODE = ROOT / ".pytest_cache" / "bytecode"
-COLLECT = ("-m", "pytest", "--collect-only", "-qq", "--pyargs", "hocket", "tests", "README.md", "docs")
 KERNELS = """
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.warmup import compile_kernels
@@ -21,6 +22,10 @@ for learner in LEARNERS:
     for seeds in (1, 64):
         compile_kernels(learner, seeds)
 """
+COMPILE = (
+    ("-m", "pytest", "--collect-only", "-qq", "--pyargs", "hocket", "tests", "README.md", "docs"),
+    ("-c", KERNELS),
+)
 
 
 def share_bytecode() -> None:
@@ -60,18 +65,22 @@ def install() -> int:
     return 0 if is_complete() else 1
 
 
-def main() -> int:
-    """Install packages, and meanwhile compile: the tests' modules with what they import, and kernels."""
-    share_bytecode()
-    compiling = [
-        subprocess.Popen([sys.executable, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL)
-        for arguments in (COLLECT, ("-c", KERNELS))
-    ]
-    code = install()
-    for process in compiling:
-        process.wait()
-    return code
+def main(wanted: list[str]) -> int:
+    """Install packages of pip and, at the same time, others; compile modules and kernels."""
+    with ThreadPoolExecutor() as pool:
+        others = pool.submit(install)
+        if wanted:
+            pip = subprocess.run(
+                [sys.executable, "-m", "pip", "install", "--no-compile", *wanted], cwd=ROOT, check=False
+            )
+            if pip.returncode:
+                return pip.returncode
+        share_bytecode()
+        compiling = [subprocess.Popen([sys.executable, *arguments], cwd=ROOT, stdout=DEVNULL) for arguments in COMPILE]
+        for process in compiling:
+            process.wait()
+        return others.result()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
