@@ -30,7 +30,11 @@ from hocket.task.verdict import Verdict, check_machine, check_task, with_delays
 if TYPE_CHECKING:  # loaded where it is needed
     from hocket.machine.assignment import Assignment, Costs
 
+Subject = Task | Design
 Pairs = Iterable[tuple[str, str]]
+LocalEventSets = Mapping[str, tuple[str, ...]]
+Machines = Mapping[str, RewardMachine]
+Notes = Mapping[tuple[str, str], str]  # (state, event) -> what is printed after the event
 
 LARGEST_COMPOSITION = 50_000  # states of a composition up to which it is enumerated to be shown or repaired
 SHOWN_STATES = 40  # rows of a machine's table
@@ -63,7 +67,7 @@ class OnSubject:
         """The name to print."""
         return self.target or next((key for key in LANGUAGES if getattr(self, key)), "nothing")
 
-    def subject(self) -> Task | Design:
+    def subject(self) -> Subject:
         """Load the task or machine, or read a formula. Without local event sets, agents know what they control."""
         given = lists(self.knows, "--knows")
         sentences: Document = {"formula": self.formula, "regex": self.regex, "declare": flat(self.declare) or None}
@@ -92,12 +96,12 @@ def is_large(machine: RewardMachine | Composition) -> bool:
     return isinstance(machine, Composition) and machine.most_states > LARGEST_COMPOSITION
 
 
-def has_independent_parts(subject: Task | Design) -> bool:
+def has_independent_parts(subject: Subject) -> bool:
     """Say whether the parts of a team machine can be repaired one by one."""
     return isinstance(subject.machine, Composition) and subject.machine.is_independent
 
 
-def enumerated(subject: Task | Design) -> RewardMachine:
+def enumerated(subject: Subject) -> RewardMachine:
     """Build the team machine with all its states."""
     return enumerate_states(subject.machine) if isinstance(subject, Task) else subject.enumerated()
 
@@ -143,7 +147,7 @@ class Check(OnSubject):
                 print_knows(console, {agent: (*known, *added.get(agent, ())) for agent, known in subject.knows.items()})
         return 0 if verdict.ok else 1
 
-    def check(self, subject: Task | Design) -> Verdict:
+    def check(self, subject: Subject) -> Verdict:
         """Check a task or a machine; what cannot be checked is an error that names the file."""
         if isinstance(subject, Design):
             machine = subject.machine if subject.knows else subject.enumerated()
@@ -151,7 +155,7 @@ class Check(OnSubject):
         with located(path=self.name):
             return check_task(subject, play=not self.no_play)
 
-    def suggest(self, subject: Task | Design) -> tuple[Assignment | None, str]:
+    def suggest(self, subject: Subject) -> tuple[Assignment | None, str]:
         """Find what `hocket repair` would add, if that does not take long, or why there is no repair."""
         from hocket.machine.assignment import EFFORT_FOR_A_HINT
 
@@ -241,9 +245,7 @@ class Repair(OnSubject):
             console.print(Text(f"No event was found that helps the team, which stalls {stall}.", "bold red"))
         return 1 if stall else 0
 
-    def write(
-        self, subject: Task | Design, known: Mapping[str, tuple[str, ...]], changed: Collection[str], out: Path
-    ) -> None:
+    def write(self, subject: Subject, known: LocalEventSets, changed: Collection[str], out: Path) -> None:
         """Write the repaired task or machine: an edited copy of the user's file if that is possible, or a new file."""
         from hocket.machine.formats import save_design
         from hocket.task.catalogue import save_task
@@ -260,7 +262,7 @@ class Repair(OnSubject):
 
 
 def find_repair(
-    subject: Task | Design, costs: Costs | None = None, forbidden: Pairs = (), effort: int | None = None
+    subject: Subject, costs: Costs | None = None, forbidden: Pairs = (), effort: int | None = None
 ) -> tuple[Assignment, str]:
     """Find the events to add; also return where the team of a task stalls in spite of them."""
     from hocket.machine.assignment import EFFORT, repair
@@ -357,18 +359,14 @@ def print_map(console: Console, task: Task) -> None:
         print_line(console, line)
 
 
-def print_machines(
-    console: Console, machines: Mapping[str, RewardMachine], most: int = SHOWN_AGENTS, noun: str = "machine"
-) -> None:
+def print_machines(console: Console, machines: Machines, most: int = SHOWN_AGENTS, noun: str = "machine") -> None:
     """Print machines, if there are many the first of them."""
     for title, machine in list(machines.items())[:most]:
         print_machine(console, title, machine)
     print_rest(console, len(machines) - most, noun)
 
 
-def print_machine(
-    console: Console, title: str, machine: RewardMachine, notes: Mapping[tuple[str, str], str] | None = None
-) -> None:
+def print_machine(console: Console, title: str, machine: RewardMachine, notes: Notes | None = None) -> None:
     """Print a machine, one state per row: initial, final, and its transitions, with rewards or notes on them."""
     console.print(Text(title, "bold"))
     rows: dict[str, list[str]] = {state: [] for state in list(machine.states)[:SHOWN_STATES]}

@@ -43,12 +43,8 @@ def completion_script(shell: str, commands: object) -> str:
         values.append(_line(f"'{name} -'*"))  # all other options have no known values
         values += positional[:1]
     values.insert(0, _line("' '", values=" ".join(options)))
-    table = {
-        "flags": " ".join(sorted(flags)),
-        "several": " ".join(sorted(several)),
-        "options": "\n".join(_line(f"'{name}'", options=" ".join(words)) for name, words in options.items()),
-        "values": "\n".join(values),
-    }
+    table = {"flags": " ".join(sorted(flags)), "several": " ".join(sorted(several)), "values": "\n".join(values)}
+    table["options"] = "\n".join(_line(f"'{name}'", options=" ".join(words)) for name, words in options.items())
     common, of_shell = (files("hocket.cli").joinpath(f"completion.{name}").read_text("utf-8") for name in ("sh", shell))
     return common % table + of_shell
 
@@ -78,10 +74,10 @@ def _kinds() -> dict[str, dict[str, str]]:
     from hocket.task.catalogue import known_tasks
 
     settings = {f"{field.name}=" for learner in LEARNERS.values() for field in fields(learner.settings)}
-    task = {"kind": "task", "values": " ".join(known_tasks())}
+    tasks, file = {"kind": "task", "values": " ".join(known_tasks())}, {"kind": "file"}
     return {
-        "TASK": task,
-        "[TASK|MACHINE]": task,
+        **dict.fromkeys(("TASK", "[TASK|MACHINE]"), tasks),
+        **dict.fromkeys(("FILE", "[FILE]", "FOLDER"), file),
         "STUDY": {"kind": "task", "values": " ".join(built_in_studies())},
         "LEARNER": {"values": " ".join(LEARNERS)},
         "LEARNER,...": {"kind": "list", "values": " ".join(LEARNERS)},
@@ -89,7 +85,4 @@ def _kinds() -> dict[str, dict[str, str]]:
         "ENGINE": {"values": "threads dask"},
         "DEVICE": {"values": "cpu cuda"},
         "NAME=VALUE,...": {"kind": "setting", "values": " ".join(sorted(settings))},
-        "FILE": {"kind": "file"},
-        "[FILE]": {"kind": "file"},
-        "FOLDER": {"kind": "file"},
     }

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from hocket.cli.options import Flag, Json, MaybeNumber, MaybeText, NamedTask, Number, RunsFolder, Words, flat, option
-from hocket.cli.terminal import make_console, print_json, print_table
+from hocket.cli.terminal import make_console, print_json, print_skipped, print_table
 from hocket.errors import SettingsError
+from hocket.task.catalogue import load_task
 
 if TYPE_CHECKING:
     from hocket.evaluation.evaluate import Evaluation
@@ -43,7 +44,6 @@ class Evaluate:
 
     def run(self) -> int:
         from hocket.evaluation.evaluate import evaluate
-        from hocket.task.catalogue import load_task
         from hocket.task.memory import with_team_machine
 
         task = with_team_machine(load_task(self.target))
@@ -96,15 +96,9 @@ class EvaluatedPolicy(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """Return all of it as plain data."""
         policy, stall = self.policy, self.find_stall()
-        return {
-            "label": self.label,
-            "learner": policy.learner,
-            "seed": policy.seed,
-            "settings": dict(policy.settings),
-            **asdict(self.evaluation),
-            "exact": self.exact and asdict(self.exact),
-            "stall": None if stall is None else stall.as_json(),
-        }
+        about = {"label": self.label, "learner": policy.learner, "seed": policy.seed, "settings": dict(policy.settings)}
+        exact = {"exact": self.exact and asdict(self.exact)}
+        return about | asdict(self.evaluation) | exact | {"stall": None if stall is None else stall.as_json()}
 
     def cells(self, *, with_exact: bool) -> list[tuple[str, str]]:
         """Return the cells of a table's row with their titles: returns of a task with rewards, or success; steps."""
@@ -137,14 +131,13 @@ def _usable_policies(folder: Path, task: Task) -> tuple[Sequence[Policy], list[s
     from hocket.study.records import group_label
 
     stored = find_policies(folder, task)
-    console = make_console(stderr=True)
-    for problem in stored.problems:
-        console.print(f"hocket: left out: {problem}", style="yellow")
+    print_skipped(stored.problems)
     if not stored.of_task:
         load_policies(folder, task)  # raises an error that says why there are none
     if stored.files > len(stored.of_task):
+        used = f"evaluating {len(stored.of_task):,} of {stored.files:,} policies"
         rest = f"{len(stored.others):,} of other tasks, {len(stored.problems):,} unreadable"
-        console.print(f"hocket: evaluating {len(stored.of_task):,} of {stored.files:,} policies ({rest})")
+        make_console(stderr=True).print(f"hocket: {used} ({rest})")
     rows = zip(stored.of_task, stored.apart, strict=True)
     return stored.of_task, [group_label(policy.learner, apart) for policy, apart in rows]
 
@@ -255,7 +248,6 @@ class ExportTeam:
     def run(self) -> int:
         from hocket.evaluation.export import export_team  # loads scipy
         from hocket.study.policies import load_policies
-        from hocket.task.catalogue import load_task
 
         task = load_task(self.target)
         policies = (policy for policy in load_policies(self.runs, task) if self.learner in (None, policy.learner))

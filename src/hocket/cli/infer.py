@@ -244,15 +244,9 @@ def summary(explored: Explored) -> str:
 
 def as_json(explored: Explored) -> dict[str, object]:
     """Return the effort and the result of exploring as plain data."""
-    return {
-        "task": explored.world.name,
-        "steps": explored.steps,
-        "episodes": explored.episodes,
-        "complete": explored.is_complete,
-        "history": [list(row) for row in explored.history],
-        "summary": summary(explored),
-        **explored.answer.as_json(),
-    }
+    steps = {"task": explored.world.name, "steps": explored.steps, "episodes": explored.episodes}
+    history = {"complete": explored.is_complete, "history": [list(row) for row in explored.history]}
+    return {**steps, **history, "summary": summary(explored), **explored.answer.as_json()}
 
 
 def keep_exploration(explored: Explored, folder: Path) -> None:

@@ -34,30 +34,15 @@ GC_THRESHOLDS = (100_000, 20, 20)  # large, since results are many objects witho
 
 SUMMARY = "Reward machines for teams: split a team task into one task per agent, prove the split sound, train and test."
 COMMANDS = {  # module and class of each, in the order in which a new user needs them
-    "tasks": "tasks.ListTasks",
-    "new": "tasks.New",
-    "check": "check.Check",
-    "repair": "check.Repair",
-    "show": "check.Show",
-    "play": "play.PlayTask",
-    "studio": "tasks.OpenStudio",
-    "learners": "train.ListLearners",
-    "train": "train.Train",
-    "survey": "train.SurveyMap",
-    "study": "study.RunStudy",
-    "paper": "study.Paper",
-    "report": "study.Report",
-    "evaluate": "evaluate.Evaluate",
-    "infer": "infer.Infer",
-    "ask": "infer.Ask",
-    "explore": "infer.Explore",
-    "export": "evaluate.ExportTeam",
-    "simulate": "team.Simulate",
-    "run": "team.RunTeam",
-    "verify": "team.Verify",
-    "keys": "team.Keys",
+    "tasks": "tasks.ListTasks", "new": "tasks.New",
+    "check": "check.Check", "repair": "check.Repair", "show": "check.Show",
+    "play": "play.PlayTask", "studio": "tasks.OpenStudio",
+    "learners": "train.ListLearners", "train": "train.Train", "survey": "train.SurveyMap",
+    "study": "study.RunStudy", "paper": "study.Paper", "report": "study.Report", "evaluate": "evaluate.Evaluate",
+    "infer": "infer.Infer", "ask": "infer.Ask", "explore": "infer.Explore", "export": "evaluate.ExportTeam",
+    "simulate": "team.Simulate", "run": "team.RunTeam", "verify": "team.Verify", "keys": "team.Keys",
     "bench": "train.Bench",
-}
+}  # fmt: skip
 CONFIG = (OmitArgPrefixes, OmitSubcommandPrefixes)
 
 Form = Any  # the type of a command, or a union of several, which tyro reads

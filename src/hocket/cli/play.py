@@ -140,9 +140,9 @@ def played_episode(task: Task, act: Teammates, seed: int, steps: int) -> tuple[S
     events: list[tuple[int, str]] = []
     while not episode.done and episode.time < min(steps, MOST_STEPS):
         happened = episode.step(act(episode)).events
+        events += [(episode.time, event) for event in happened]
         cells.append(tuple(episode.cells.values()))
         states.append(tuple(episode.states.values()))
-        events += [(episode.time, event) for event in happened]
     rows, columns = np.divmod(np.array(cells), task.grid.columns)
     points = np.stack([columns, rows], axis=2) + 0.5
     return scene_of(task), Replay(episode.done, points, tuple(states), tuple(events))

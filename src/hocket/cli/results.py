@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from hocket.cli.terminal import make_console, print_table
+from hocket.cli.terminal import make_console, print_skipped, print_table
 from hocket.errors import printable
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR
 from hocket.report.summary import RunGroup, Section, Summary
@@ -101,7 +101,7 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
         console.print(f"Stopped early; {'finished runs are saved' if kept else 'some runs are missing'}.")
     if not summary.sections:
         console.print("There are no runs to summarize.")
-        print_problems(summary)
+        print_skipped(summary.problems)
         return
     groups = [(section, group) for section in summary.sections for group in section.all_groups]
     has_several = len(summary.sections) > 1
@@ -122,7 +122,7 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
             console.print(Text(f"{prefix}{group.team_verdict}", "bold red"))
         elif note := _softmax_note(group):
             console.print(f"{prefix}{note}", style="dim")
-    print_problems(summary)
+    print_skipped(summary.problems)
 
 
 def _print_table(console: Console, summary: Summary, groups: Sequence[tuple[Section, RunGroup]]) -> None:
@@ -173,10 +173,3 @@ def _print_published(console: Console, summary: Summary) -> None:
     for note in summary.published.notes:
         console.print(f"- {note}", style="dim")
     console.print()
-
-
-def print_problems(summary: Summary) -> None:
-    """Print which files of a folder were skipped, and why."""
-    console = make_console(stderr=True)
-    for problem in summary.problems:
-        console.print(f"hocket: left out: {problem}", style="yellow")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from tyro.conf import Positional
 
 from hocket.cli.options import Flag, Json, MaybeNumber, MaybePath, MaybeText, OutFile, names, option
-from hocket.cli.terminal import live_display, make_console, print_json, print_plain, print_written, stopping
+from hocket.cli.terminal import live_view, make_console, print_json, print_plain, print_skipped, print_written, stopping
 from hocket.errors import HocketError, SettingsError, printable
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class RunOptions:
         for tracker in self.trackers:
             check_available(tracker)  # before any work
         failure, progress = None, Progress()
-        with _without_logs(), stopping() as stop, live_display(make_console(stderr=True), progress.draw):
+        with _without_logs(), stopping() as stop, live_view(make_console(stderr=True), progress.draw):
             try:
                 results = run_study(study, folder, engine=engine, watch=progress.show, stop=stop)
             except UnfinishedError as error:
@@ -242,14 +242,13 @@ class Report:
     def run(self) -> int:
         if (self.runs / "run.json").exists():
             return self.report_run()
-        from hocket.cli.results import print_problems
         from hocket.report.page import write_report
         from hocket.report.summary import summarize
         from hocket.study.store import load_results
 
         results = load_results(self.runs)
         summary = summarize(results)
-        print_problems(summary)
+        print_skipped(summary.problems)
         if not results.records:
             raise SettingsError(f"{self.runs} has no runs in it{' that can be read' if results.problems else ''}")
         written = [write_report(summary, self.out or self.runs / "report.html")]

@@ -13,8 +13,10 @@ from tyro.conf import Positional
 
 from hocket.arguments import whole
 from hocket.cli.options import Flag, Json, MaybeText, NamedTask, Number, names, option
-from hocket.cli.terminal import live_display, make_console, print_json, print_written, stopping
+from hocket.cli.terminal import live_view, make_console, print_json, print_written, stopping
 from hocket.errors import SettingsError, counted
+from hocket.task.catalogue import load_task
+from hocket.task.verdict import check_delays
 
 FAULTS = "loss,duplication,reordering,delay,partition,kill,freeze"
 
@@ -31,8 +33,6 @@ class Simulate:
 
     def run(self) -> int:
         from hocket.runtime.simulation import simulate
-        from hocket.task.catalogue import load_task
-        from hocket.task.verdict import check_delays
 
         whole(self.schedules, "--schedules", 1)
         task = load_task(self.target)
@@ -88,7 +88,7 @@ class RunTeam:
             raise SettingsError("name the folder of the runs whose policy is played: --policies runs/x")
         view, passed_on = View(make_console(quiet=self.json)), "agent peers agree insecure pace steps seed loss"
         options = {name: getattr(self, name) for name in passed_on.split()}
-        with stopping() as stop, live_display(view.console, view.table):
+        with stopping() as stop, live_view(view.console, view.table):
             options |= {"durable": self.durability == "full", "watch": view.update, "stop": stop.is_set}
             outcome = run_team(self.target, self.policies, folder, **options)
         restarts = {name: count for name, count in outcome.restarts.items() if count}
@@ -173,7 +173,6 @@ class Keys:
         from hocket.runtime.launch import check_names
         from hocket.runtime.settings import WORLD
         from hocket.runtime.transport import make_keys
-        from hocket.task.catalogue import load_task
 
         whole(self.days, "--days", 1)
         task = load_task(self.target)

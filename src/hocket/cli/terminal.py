@@ -67,7 +67,7 @@ def make_console(*, stderr: bool = False, quiet: bool = False) -> Console:
 
 
 @contextmanager
-def live_display(console: Console, draw: Callable[[], RenderableType]) -> Iterator[None]:
+def live_view(console: Console, draw: Callable[[], RenderableType]) -> Iterator[None]:
     """Show a drawing on a terminal that is updated several times a second."""
     if not console.is_terminal:
         yield
@@ -143,6 +143,12 @@ def print_rest(console: Console, remaining: int, noun: str) -> None:
     """Print how many rows are not shown."""
     if remaining > 0:
         console.print(Text(f"… and {counted(remaining, f'more {noun}')}", "dim"))
+
+
+def print_skipped(problems: Iterable[str]) -> None:
+    """Print which files of a folder were skipped, and why."""
+    for problem in problems:
+        make_console(stderr=True).print(f"hocket: left out: {problem}", style="yellow")
 
 
 class SignalStop(threading.Event):

@@ -20,6 +20,7 @@ from hocket.cli.terminal import make_console, print_entries, print_json, print_t
 from hocket.errors import SettingsError, printable, require_known
 from hocket.learn.catalogue import LEARNERS, default_learner, find_learner, named_settings, require_setting
 from hocket.learn.settings import DEVICES, NEW_NAMES, SettingInfo, SettingValue, describe_settings
+from hocket.task.catalogue import load_task
 
 if TYPE_CHECKING:
     from hocket.learn.benchmark import Measurement
@@ -46,7 +47,6 @@ class Train(TrackedOptions):
 
     def run(self) -> int:
         from hocket.study.study import Study
-        from hocket.task.catalogue import load_task
 
         if not self.target:
             raise SettingsError("name a task to train on; `hocket tasks` lists those that come with hocket")
@@ -208,7 +208,6 @@ class SurveyMap:
     def run(self) -> int:
         from hocket.learn.survey import survey
         from hocket.study.store import keep_world
-        from hocket.task.catalogue import load_task
 
         task = load_task(self.target)
         done = survey(task, self.tries, seed=self.seed)

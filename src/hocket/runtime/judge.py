@@ -30,8 +30,7 @@ class Judge:
         self.promises: list[tuple[int, int, int] | None] = [None] * agents  # (first, number, event)
         self.trace: list[int] = []  # events, in the order of decision
         # Sets of events are bits by indices in the trace.
-        self.told: dict[int, list[int]] = {}  # pair of agents -> indices in the trace
-        self.heard: dict[int, int] = {}  # pair of agents -> how many of these
+        self.told: dict[int, list[int]] = {}  # pair of agents -> indices in the trace that have not been heard of yet
         self.pasts: list[int] = []  # of each event: those in its causal past
         self.known = [0] * agents  # of each agent: the events that it has decided or heard of
         self.seen = [0] * agents  # and those with all that is in their past
@@ -96,13 +95,11 @@ class Judge:
 
     def _hear(self, agent: int, sender: int, first: int, number: int, event: int) -> None:
         pair, name = sender * len(self.plan.agents) + agent, self.plan.events[event]
-        count = self.heard.get(pair, 0)
-        told = self.told.get(pair, ())
-        if count >= len(told) or self.trace[told[count]] != event:
+        told = self.told.get(pair, [])
+        if not told or self.trace[told[0]] != event:
             decider = self.plan.agents[sender]
             self._fail(agent, f"hears from {decider} of {name}, which {decider} has not decided, or hears of it twice")
-        index = told[count]
-        self.heard[pair] = count + 1
+        index = told.pop(0)
         if self.pasts[index] & self.concerns[agent] & ~self.known[agent]:
             self._fail(agent, f"hears of {name} before it hears of what came before")
         promise = self.promises[agent]

@@ -20,6 +20,7 @@ LARGEST_TEAM = 300_000  # states of a team machine that is simulated
 MOST_SPARSE = 1_000 * LARGEST_TEAM  # states of a composition of which few may be reachable
 
 Edges = Mapping[str, Collection[str]]  # agent -> the events that it agrees on at most once after a move
+Numbers = tuple[int, ...]
 Transitions = tuple[Mapping[int, int], ...]  # of each state: event -> state
 
 
@@ -30,10 +31,10 @@ class Plan:
     agents: tuple[str, ...]
     events: tuple[str, ...]
     machines: tuple[RewardMachine, ...]  # of each agent
-    deciders: tuple[tuple[int, ...], ...]  # of each event: who agree on it, ascending
-    controllers: tuple[tuple[int, ...], ...]  # of each event: the deciders whose condition has to hold
-    knowers: tuple[tuple[int, ...], ...]  # of each event, ascending
-    edges: tuple[int, ...] = ()  # of each agent: the events, as bits, that it agrees on at most once after a move
+    deciders: tuple[Numbers, ...]  # of each event: who agree on it, ascending
+    controllers: tuple[Numbers, ...]  # of each event: the deciders whose condition has to hold
+    knowers: tuple[Numbers, ...]  # of each event, ascending
+    edges: Numbers = ()  # of each agent: the events, as bits, that it agrees on at most once after a move
 
     @classmethod
     def of(cls, decomposition: Decomposition, deciders: Control | None = None, edges: Edges | None = None) -> Plan:
@@ -56,23 +57,15 @@ class Plan:
         return tuple(_list(machine.graph, [number[event] for event in machine.events]) for machine in self.machines)
 
     @cached_property
-    def begins(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """Of each agent and state: the events that it may begin, alone or as the first of several deciders."""
+    def decided(self) -> tuple[tuple[Numbers, ...], ...]:
+        """Of each agent and state: the events of which it is a decider, ascending."""
         return tuple(
-            tuple(tuple(event for event in sorted(row) if self.deciders[event][0] == agent) for row in rows)
+            tuple(tuple(event for event in sorted(row) if agent in self.deciders[event]) for row in rows)
             for agent, rows in enumerate(self.transitions)
         )
 
     @cached_property
-    def joins(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """Of each agent and state: the events that another agent begins and it has to agree on."""
-        return tuple(
-            tuple(tuple(event for event in sorted(row) if agent in self.deciders[event][1:]) for row in rows)
-            for agent, rows in enumerate(self.transitions)
-        )
-
-    @cached_property
-    def unconditional(self) -> tuple[int, ...]:
+    def unconditional(self) -> Numbers:
         """Of each agent: the events, as bits, that it agrees on wherever it is."""
         return tuple(
             sum(1 << event for event, who in enumerate(self.deciders) if agent in {*who} - {*self.controllers[event]})
@@ -103,7 +96,7 @@ class NumberedTeam:
     start: int
     transitions: Transitions
     is_final: tuple[bool, ...]
-    progress: tuple[tuple[int, ...], ...]  # of each state: the events that lead nearer to completion, if it can be
+    progress: tuple[Numbers, ...]  # of each state: the events that lead nearer to completion, if it can be
 
     @classmethod
     def of(cls, decomposition: Decomposition) -> NumberedTeam:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from hocket.runtime.plan import Plan
+from hocket.runtime.plan import Numbers, Plan
 
 OFFER, LOCK, REFUSE, EVENT, ACK, ASK = range(6)  # kinds of messages
 WINDOW = 4  # events that are told again at a time to an agent that does not acknowledge
@@ -41,7 +41,7 @@ class Promise(NamedTuple):
     first: int
     number: int
     event: int
-    incarnations: tuple[int, ...]  # of the deciders, as the first one knew them
+    incarnations: Numbers  # of the deciders, as the first one knew them
     clock: Clock  # all that the deciders so far know
 
 
@@ -150,10 +150,9 @@ class Participant:
         """Begin the first event that can be begun; offer events to the agents that can begin them."""
         if self.promise is not None:
             return
-        willing, plan = self.willing, self.plan
-        for event in plan.begins[self.agent][self.state]:
-            if willing >> event & 1:
-                deciders = plan.deciders[event]
+        for event in self.plan.decided[self.agent][self.state]:
+            deciders = self.plan.deciders[event]
+            if self.willing >> event & 1 and deciders[0] == self.agent:
                 if len(deciders) == 1:
                     self._decide(self.agent, 0, event, ())
                     break
@@ -162,8 +161,7 @@ class Participant:
                     incarnations = (self.incarnation, *[offers[agent][0] for agent in deciders[1:]])
                     self._promise(Promise(self.agent, self.number + 1, event, incarnations, tuple(self.clock.items())))
                     return
-        if plan.joins[self.agent][self.state] or self.sent_offers:
-            self._offer()
+        self._offer()
 
     def _promise(self, promise: Promise) -> None:
         """Log a promise, and pass the lock on."""
@@ -177,9 +175,8 @@ class Participant:
     def _offer(self) -> None:
         """Tell the agents that begin events what this one would agree on, if that has changed."""
         offers = dict.fromkeys(self.sent_offers, 0)
-        for event in self.plan.joins[self.agent][self.state]:
-            if self.willing >> event & 1:
-                first = self.plan.deciders[event][0]
+        for event in self.plan.decided[self.agent][self.state]:
+            if self.willing >> event & 1 and (first := self.plan.deciders[event][0]) != self.agent:
                 offers[first] = offers.get(first, 0) | 1 << event
         for first, events in offers.items():
             if self.sent_offers.get(first, 0) != events:
@@ -200,9 +197,7 @@ class Participant:
         """List the agents that have to hear of an event."""
         return [agent for agent in self.plan.knowers[event] if agent != self.agent]
 
-    def _locked(
-        self, sender: int, first: int, number: int, event: int, incarnations: tuple[int, ...], clock: Clock
-    ) -> None:
+    def _locked(self, sender: int, first: int, number: int, event: int, incarnations: Numbers, clock: Clock) -> None:
         """Answer a lock: promise, decide or refuse; or do nothing, as it will be sent again."""
         deciders, me, promise = self.plan.deciders[event], self.agent, self.promise
         if me not in deciders or sender not in deciders:
@@ -231,7 +226,7 @@ class Participant:
         agents, heard = len(self.plan.agents), self.clock
         return any(pair % agents == self.agent and count > heard.get(pair, 0) for pair, count in clock)
 
-    def _agrees(self, event: int, index: int, incarnations: tuple[int, ...], clock: Clock) -> bool:
+    def _agrees(self, event: int, index: int, incarnations: Numbers, clock: Clock) -> bool:
         """Say whether this incarnation is meant, offers the event, and earlier deciders have heard all it knows of."""
         if not self.willing >> event & 1 or event not in self.plan.transitions[self.agent][self.state]:
             return False

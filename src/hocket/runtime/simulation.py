@@ -30,9 +30,8 @@ LONGEST, SHORTEST = 70, 10  # actions while there are faults
 MOST_STATES = 5_000_000  # that an exhaustive search visits before it gives up
 
 Packet = tuple[int, int, Message]  # sender, receiver, message
-Action = tuple[
-    str, int, int
-]  # its kind, the index of what it affects, and after which effect it kills; -1: it does not
+Action = tuple[str, int, int]  # its kind, the index of what it affects, the effect after which it kills; -1: none
+Protocol = type[Participant]
 Copied = TypeVar("Copied", Participant, Judge)
 
 
@@ -40,7 +39,7 @@ class FaultSimulation:
     """A team on a simulated network, which plays schedules: that of a seed, or one that is given."""
 
     def __init__(
-        self, plan: Plan, team: NumberedTeam, faults: Collection[str] = FAULTS, node: type[Participant] = Participant
+        self, plan: Plan, team: NumberedTeam, faults: Collection[str] = FAULTS, node: Protocol = Participant
     ) -> None:
         self.plan, self.team, self.node, self.faults = plan, team, node, frozenset(faults)
         self.agents = len(plan.agents)
@@ -265,7 +264,7 @@ def simulate(
     seed: int = 0,
     faults: Collection[str] = FAULTS,
     deciders: Control | None = None,
-    node: type[Participant] = Participant,
+    node: Protocol = Participant,
 ) -> SimulationReport:
     """Play schedules of a team with faults, one for each seed; stop at the first that breaks an invariant.
 
@@ -343,7 +342,7 @@ class _State(NamedTuple):
             judge=judge,
         )
 
-    def restarted(self, agent: int, plan: Plan, node_type: type[Participant]) -> _State:
+    def restarted(self, agent: int, plan: Plan, node_type: Protocol) -> _State:
         """Return the state after an agent has recovered from its log."""
         node = node_type.recover(plan, agent, self.logs[agent])
         self.judge.check_recovery(agent, node)
@@ -375,7 +374,7 @@ def search_all(
     withdrawals: int = 1,
     transactions: int = 2,
     deciders: Control | None = None,
-    node: type[Participant] = Participant,
+    node: Protocol = Participant,
 ) -> ExhaustiveSearch:
     """Visit every state that a team can get into; the first invariant that is broken is raised as a `Violation`.
 
@@ -401,7 +400,7 @@ def search_all(
     return ExhaustiveSearch(len(seen), complete)
 
 
-def _successors(state: _State, plan: Plan, node_type: type[Participant], transactions: int) -> Iterator[_State]:
+def _successors(state: _State, plan: Plan, node_type: Protocol, transactions: int) -> Iterator[_State]:
     everything = (1 << len(plan.events)) - 1
     for sender, agent, message in state.net:
         if (node := state.nodes[agent]) is not None:
