@@ -72,13 +72,11 @@ class Infer:
         try:
             answer = infer(log, agents, control, noise=self.noise, seconds=self.seconds)
         except UnexplainedError as error:
-            reason = str(error)
+            problem = str(error)
             if self.json:
-                counterexample = error.unexplained.as_json()
-                return print_json(
-                    {"explained": False, "counterexample": counterexample, "problems": [reason]}, ok=False
-                )
-            make_console().print(Text(reason[:1].upper() + reason[1:], "bold red"))
+                document = {"explained": False, "counterexample": error.unexplained.as_json(), "problems": [problem]}
+                return print_json(document, ok=False)
+            make_console().print(Text(problem[:1].upper() + problem[1:], "bold red"))
             return 1
         if self.out is not None:
             write_answer(answer, control, task, self.out)
@@ -104,7 +102,7 @@ def print_answer(console: Console, answer: Inferred) -> None:
         console.print(Text.assemble(("Try next: ", "bold"), question.explain()))
     for agent, state, event in answer.never_tried[:SHOWN_UNTRIED]:
         console.print(Text(f"Never tried: {event} while {agent} is in {state}", "dim"))
-    print_rest(console, len(answer.never_tried) - SHOWN_UNTRIED, "that were never tried")
+    print_rest(console, len(answer.never_tried) - SHOWN_UNTRIED, "untried combination")
     console.print(Text(answer.claim, "italic"))
 
 

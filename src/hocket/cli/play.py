@@ -221,9 +221,9 @@ class TerminalGame:
         """Make a step of the team; return the events that happened, in words."""
         actions, self.chosen = self.teammates(self.episode) | self.chosen, {}
         step = self.episode.step(actions)
-        new = [self._describe(event) for event in step.events]
-        self.event_lines += new
-        return new
+        happened = [self._describe(event) for event in step.events]
+        self.event_lines += happened
+        return happened
 
     def _describe(self, event: str) -> Text:
         """Describe an event: the agents that control it, and the others that synchronised on it."""
@@ -302,8 +302,8 @@ def _agent_row(game: TerminalGame, name: str) -> list[Text]:
     cell, grid = game.episode.cells[name], game.task.grid
     state = Text(game.episode.states[name])
     state.truncate(LONGEST_STATE, overflow="ellipsis")
-    places = [place for place, cells in grid.places.items() if cell in cells]
-    status = Text(f"at {listed(places)}" if places else "at ({}, {})".format(*grid.row_column(cell)))
+    regions = [region for region, cells in grid.places.items() if cell in cells]
+    status = Text(f"at {listed(regions)}" if regions else "at ({}, {})".format(*grid.row_column(cell)))
     if game.episode.finished[name]:
         status = Text("final for now", "yellow") if game.can_leave(name) else Text("done", "green")
     elif (waits := game.episode.waiting.get(name)) is not None:

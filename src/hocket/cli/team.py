@@ -19,6 +19,10 @@ from hocket.task.catalogue import load_task
 from hocket.task.verdict import check_delays
 
 FAULTS = "loss,duplication,reordering,delay,partition,kill,freeze"
+INJECTED = (
+    "{lost:,} messages lost and {doubled:,} doubled, {killed:,} kills ({torn:,} in the middle of an entry of a log), "
+    "{frozen:,} freezes and thaws, {split:,} splits of the network."
+)
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,8 @@ class Simulate:
         console = make_console()
         if check.agree:
             console.print(check.lines[-1])
-        rate = report.schedules / max(report.seconds, 1e-9)
-        console.print(f"{counted(report.schedules, 'schedule')}, {rate:,.0f} a second of CPU: {report.injected}.")
+        speed = f"{report.schedules / max(report.seconds, 1e-9):,.0f} a second of CPU"
+        console.print(f"{counted(report.schedules, 'schedule')}, {speed}: {INJECTED.format_map(report.counts)}")
         if failure is None:
             console.print(Text("No invariant was broken, and every schedule ended as it should.", "bold green"))
             return 0

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from types import FrameType
@@ -168,9 +168,7 @@ def stopping() -> Iterator[SignalStop]:
         stop.code = BY_SIGNAL + number
         stop.set()
 
-    previous = [signal.signal(number, handle) for number in SIGNALS]
-    try:
+    with ExitStack() as stack:
+        for number in SIGNALS:
+            stack.callback(signal.signal, number, signal.signal(number, handle))
         yield stop
-    finally:
-        for number, handler in zip(SIGNALS, previous, strict=True):
-            signal.signal(number, handler)

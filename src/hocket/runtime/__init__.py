@@ -1,6 +1,6 @@
 """The team outside of the simulator: each agent a process or a robot of its own, on a network, through crashes.
 
-The public names are those of the stub beside this file; each is loaded when it is first used.
+The stub of this module lists the public names; each is loaded when it is first used.
 """
 
 from hocket.lazy import public_names

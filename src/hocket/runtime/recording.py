@@ -104,8 +104,8 @@ def causal_pairs(plan: Plan, logs: Mapping[str, LogContents]) -> Iterator[tuple[
     entries = [logs[name].entries if name in logs else () for name in plan.agents]
     for (hearer, mine), (sender, theirs) in product(enumerate(entries), repeat=2):
         heard = (n for n, entry in enumerate(mine) if entry[0] == "hear" and entry[1] == sender)
-        told = (n for n, entry in enumerate(theirs) if entry[0] == "decide" and hearer in plan.knowers[entry[3]])
-        for hearing, decision in zip(heard, told, strict=False):
+        sent = (n for n, entry in enumerate(theirs) if entry[0] == "decide" and hearer in plan.knowers[entry[3]])
+        for hearing, decision in zip(heard, sent, strict=False):
             yield (plan.agents[hearer], hearing), (plan.agents[sender], decision)
 
 
@@ -187,7 +187,11 @@ def verify(folder: str | Path) -> Verification:
     task, plan = settings.task, settings.plan
     try:
         names = (*task.agents, WORLD) if (folder / f"{WORLD}.log").exists() else task.agents
-        logs = {name: _read(folder, settings, name, document.get("ended")) for name in names}
+        logs, ended = dict[str, LogContents](), document.get("ended")
+        for name in names:
+            log = logs[name] = read_log(folder / f"{name}.log", header=settings.header(name))
+            if isinstance(ended, dict) and name in ended and (ended[name] != log.check or log.is_torn):
+                raise Violation(f"{name}.log does not end as it did when the run ended: it was changed or cut")
         if not check_delays(task, settings.deciders).tolerant:
             raise Violation("its deciders do not make the task tolerant to delays")
         judge = _judge(settings, logs)
@@ -205,13 +209,6 @@ def verify(folder: str | Path) -> Verification:
     kills = {name: max(0, kind.count("start") - ends[name]) for name, kind in kinds.items()}
     notes = tuple(f"The last entry of {name}.log was cut." for name, log in logs.items() if log.is_torn)
     return Verification(task, None, trace, is_final, missing, kills, notes)
-
-
-def _read(folder: Path, settings: RunSettings, name: str, ended: object) -> LogContents:
-    log = read_log(folder / f"{name}.log", header=settings.header(name))
-    if isinstance(ended, dict) and name in ended and (ended[name] != log.check or log.is_torn):
-        raise Violation(f"{name}.log does not end as it did when the run ended: it was changed or cut")
-    return log
 
 
 def _judge(settings: RunSettings, logs: Mapping[str, LogContents]) -> Judge:

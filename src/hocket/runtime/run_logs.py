@@ -1,4 +1,4 @@
-"""Runs of hocket's own as logs to learn machines from: folders of `hocket train` and of `hocket run`, or log files."""
+"""Logs to learn machines from: log files, and folders that `hocket train` and `hocket run` wrote."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hocket.inference.logs import Attempt, Episode, Log, Observed
 
 
 def read_log(path: str | Path, observed: Observed | None = None, outcome: str | None = None) -> Log:
-    """Read a log of episodes from a file (.csv, .jsonl, .xes) or from a folder of hocket's own runs.
+    """Read a log of episodes from a file (.csv, .jsonl, .xes) or from a folder of `hocket train` or `hocket run`.
 
     CSV and JSON lines have `episode` and `event`, `done` (1 where the task is complete) and `accepted` (0 or 1); step,
     agent and time may be there. `observed` says what the log shows: `all` attempts, accepted or refused; attempts and
-    `reward` only; or `effective` events only. It must be said of a log without `accepted`. Of XES, `outcome` names the
+    `reward` only; or `effective` events only. A log without `accepted` needs it. Of XES, `outcome` names the
     attribute of a trace or an event that is true where the task is complete, or NAME=VALUE. Folders that `hocket train`
     and `hocket run` wrote have accepted events only: the episodes that can be replayed, and the run.
     """
@@ -33,9 +33,9 @@ def read_log(path: str | Path, observed: Observed | None = None, outcome: str | 
 
 
 def _episodes(folder: Path) -> Iterator[Episode]:
-    """The run of a team as processes, whose logs have to agree; or the episodes of trained teams that are replayed."""
+    """Read the run of a team as processes, whose logs have to agree; or the replays of trained teams."""
     if exists(folder / "run.json"):
-        from hocket.runtime.recording import verify  # loads all that runs teams, which few commands need
+        from hocket.runtime.recording import verify  # loads what few commands need
 
         if not (verification := verify(folder)).ok:
             raise FormatError(verification.explain(), path=folder)
@@ -51,4 +51,4 @@ def _episodes(folder: Path) -> Iterator[Episode]:
 
 def _episode(name: str, events: Sequence[str], is_done: bool) -> Episode:
     last = len(events) - 1
-    return Episode(name, tuple(Attempt(event, True, is_done and place == last) for place, event in enumerate(events)))
+    return Episode(name, tuple(Attempt(event, True, is_done and index == last) for index, event in enumerate(events)))

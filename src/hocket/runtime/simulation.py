@@ -248,14 +248,6 @@ class SimulationReport:
         """Whether no schedule broke an invariant."""
         return self.failure is None
 
-    @property
-    def injected(self) -> str:
-        """The faults, in words."""
-        counts = self.counts
-        messages = f"{counts['lost']:,} messages lost and {counts['doubled']:,} doubled"
-        kills = f"{counts['killed']:,} kills ({counts['torn']:,} in the middle of an entry of a log)"
-        return f"{messages}, {kills}, {counts['frozen']:,} freezes and thaws, {counts['split']:,} splits of the network"
-
 
 def simulate(
     subject: Task | Decomposition | str | Path,

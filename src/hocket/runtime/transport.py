@@ -165,7 +165,7 @@ async def receive_greeting(settings: RunSettings, name: str, streams: Streams) -
     if sender not in settings.task.agents:
         return sender, f"{name} knows no such agent"
     if settings.keys is not None and certified_name(streams[1]) != sender:
-        return sender, f"{name} hears somebody else speak for {sender[:80]}"
+        return sender, f"{name} was greeted as {sender[:80]} with the certificate of another name"
     return sender, ""
 
 
