@@ -71,11 +71,8 @@ class Gate:
         return self.opens[0] if self == Gate(self.opens[:1]) and self.opens else self
 
     def is_open(self, machine: RewardMachine, key: str) -> NDArray[np.bool_]:
-        """Flag the states of an agent's machine in which the gate is open.
-
-        All traces to a state have to agree on that, unless it is final. Such a state, and one that no trace reaches,
-        counts as closed.
-        """
+        """Flag the states of an agent's machine in which the gate is open. All traces to a state have to agree on that,
+        unless it is final; such a state, and one that no trace reaches, counts as closed."""
         if self == CLOSED:
             return np.zeros(len(machine.states), np.bool_)
         after = dict.fromkeys(self.opens, True) | dict.fromkeys(self.closes, False)

@@ -24,7 +24,6 @@ NO_BODIES, IN_ORDER, NONE_GOES, ONE_IN_REGION = range(4)  # rules, as numbers fo
 
 Bodies = bool | str | tuple[str, ...]  # whether agents have bodies; "symmetric"; or regions that hold one at a time
 Name = TypeVar("Name", str, int)  # agents by name or by number
-Ints = NDArray[np.int64]
 Words = NDArray[np.int32]
 
 
@@ -88,7 +87,7 @@ def hold_apart(bodies: Bodies, unit: Words, before: Mapping[Name, int], after: M
     return {name: before[name] if (cell, before[name]) in moves else cell for name, cell in after.items()}
 
 
-def hold_all_apart(rule: int, unit: Words, before: NDArray[Any], after: NDArray[Any]) -> Ints:
+def hold_all_apart(rule: int, unit: Words, before: NDArray[Any], after: NDArray[Any]) -> NDArray[np.int64]:
     """Do the same for many teams at once: [cases, N] cells each."""
     after, old = after.astype(np.int64), np.asarray(before, np.int64).ravel()
     flat, case = after.ravel(), np.repeat(np.arange(len(after)), after.shape[1])

@@ -36,10 +36,8 @@ RENDEZVOUS_ENDS = (  # in the paper: the start and goal of each agent
 
 
 def load_task(name: str | Path) -> Task:
-    """Load a task by a built-in name (`buttons`; of a family `rendezvous-10`) or by the path of a file.
-
-    A task for a team of identical agents may have another number of them: `crew-6`, `crew.toml:6`.
-    """
+    """Load a task by a built-in name (`buttons`; of a family `rendezvous-10`; with another number of identical agents
+    `crew-6`) or by the path of a file (`crew.toml`, `crew.toml:6`)."""
     if not isinstance(name, str | Path):
         raise FormatError(f"a task, a built-in name or the path of a task file is needed, got {type(name).__name__}")
     subject = load(name)
@@ -56,11 +54,11 @@ def as_task(task: Task | str | Path) -> Task:
 def save_task(task: Task | str | Path, path: str | Path) -> None:
     """Write a task to a .toml or .json file; places without letters are written as coordinates."""
     path = Path(path)
-    if path.suffix.lower() not in (".toml", ".json"):
+    if (suffix := path.suffix.lower()) not in (".toml", ".json"):
         raise FormatError(f"a task is written as .toml or .json, got {path.suffix!r}", path=path)
     document = as_task(task).document()
-    is_json = path.suffix.lower() == ".json"
-    write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n" if is_json else toml.unparse(document))
+    is_toml = suffix == ".toml"
+    write_whole(path, toml.unparse(document) if is_toml else json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
 def load(name: str | Path) -> Task | Design:

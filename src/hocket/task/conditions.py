@@ -137,10 +137,8 @@ class Lexicon:
 def parse_conditions(
     sentence: str, agents: Iterable[str] | Lexicon, places: Iterable[str] | Lexicon, key: str
 ) -> dict[str, Condition]:
-    """Read when an event happens: "A2 and A3 at red button and A1 not at home", "all at red or blue".
-
-    Names are matched whole and longest first, so they may contain blanks.
-    """
+    """Read when an event happens: "A2 and A3 at red button and A1 not at home", "all at red or blue". Names may contain
+    blanks, since the longest one that matches is taken."""
     everyone, everywhere = (names if isinstance(names, Lexicon) else Lexicon(names) for names in (agents, places))
     return _Reader(sentence.strip(), everyone, everywhere, key).sentence()
 

@@ -34,15 +34,12 @@ def set_events(row: MutableMapping[str, Any], key: str, events: Iterable[str]) -
 
 
 def edit_knows(source: Path, target: Path, knows: Knows, *, in_agents: bool) -> bool:
-    """Write a file with other local event sets, of the agents of a task or in the table `knows` of a machine.
-
-    Returns False if the rest of the file cannot be kept: in another format, too large, or with agents that are not
-    listed one by one.
-    """
+    """Write a file with other local event sets, of the agents of a task or in the table `knows` of a machine; return
+    False if the rest of the file cannot be kept: in another format, too large, or with agents that are not listed one
+    by one."""
     suffix = source.suffix.lower()
-    if suffix not in (".toml", ".json") or target.suffix.lower() != suffix or not source.is_file():
-        return False
-    if source.stat().st_size > LIMIT:
+    is_small = source.is_file() and source.stat().st_size <= LIMIT
+    if suffix not in (".toml", ".json") or target.suffix.lower() != suffix or not is_small:
         return False
     before, is_toml = read_text(source, LIMIT, keep_mark=True), suffix == ".toml"
     try:

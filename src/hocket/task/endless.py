@@ -1,7 +1,4 @@
-"""Steps that would never settle, found before training, in all team states and for all kinds of steps.
-
-Also notes on steps in which several events may happen: where their order matters, and which may repeat.
-"""
+"""Steps that would never settle, found before training; notes on steps in which the order of events matters."""
 
 from __future__ import annotations
 
@@ -14,14 +11,11 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.graphs import components, positions_in
+from hocket.graphs import Flags, components, positions_in
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.settling import EndlessError, describe_cell, settle
 from hocket.task.task import Task
-
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 MOST_SITUATIONS = 2_000_000  # joint kinds of steps times team states that are tried
 MOST_COMPOSED = 20_000  # states of a composition up to which they are listed for that
@@ -32,15 +26,13 @@ CODED = 40  # flags that are packed into an integer of 64 bits together with the
 
 @dataclass(frozen=True)
 class Kinds:
-    """The kinds of an agent's steps: steps of a kind meet the same conditions of the events that it controls.
-
-    A step is identified by its *arrival*, a number: the cell in which it ends, plus the `offset` of the cell in which
-    it begins. Offsets distinguish these cells as far as edges do; without edges, all are 0.
-    """
+    """The kinds of an agent's steps: steps of a kind meet the same conditions of the events that it controls. A step is
+    identified by its *arrival*, a number: the cell in which it ends, plus the `offset` of the cell in which it begins.
+    Offsets distinguish these cells as far as edges do; without edges, all are 0."""
 
     agent: str
     events: tuple[str, ...]  # that it controls
-    holds: Bools  # [kinds, events]
+    holds: Flags  # [kinds, events]
     kind: NDArray[np.int32]  # [arrivals]; 0 where there is a wall, or no step leads
     offset: NDArray[np.int32]  # [S]
 
@@ -71,10 +63,10 @@ class Kinds:
         return len(self.holds)
 
     @cached_property
-    def _columns(self) -> Mapping[str, Bools]:
+    def _columns(self) -> Mapping[str, Flags]:
         return dict(zip(self.events, self.holds.T, strict=True))
 
-    def where(self, event: str) -> Bools:
+    def where(self, event: str) -> Flags:
         """Flag the kinds of steps that meet the agent's condition of an event: [kinds]."""
         return self._columns[event] if event in self._columns else np.ones(len(self), np.bool_)
 
@@ -85,7 +77,7 @@ class Kinds:
         return int(floor[np.argmax(self.offset[floor] == arrival - arrival % cells)]), arrival % cells
 
 
-def _group(flags: Sequence[Bools], count: int) -> tuple[NDArray[np.int32], Ints]:
+def _group(flags: Sequence[Flags], count: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Group elements with the same flags; return the group of each, and the first element of each group, in order."""
     code = np.zeros(count, np.int64)  # a bit for each flag
     for number, flag in enumerate(flags):
@@ -98,10 +90,8 @@ def _group(flags: Sequence[Bools], count: int) -> tuple[NDArray[np.int32], Ints]
 
 
 def find_endless(task: Task, kinds: Mapping[str, Kinds] | None = None) -> EndlessError | None:
-    """Find a step that would never settle: which events repeat, with which agents where; None if there is none.
-
-    This is exact if there are not too many combinations to try. Otherwise such a step is refused when it happens.
-    """
+    """Find a step that would never settle: which events repeat, with which agents where. This is exact if there are not
+    too many combinations to try; otherwise such a step is refused when it happens."""
     kinds = kinds or {agent: Kinds.of(task, agent) for agent in task.agents}
     if not _may_repeat(task, kinds):
         return None
@@ -115,11 +105,9 @@ def find_endless(task: Task, kinds: Mapping[str, Kinds] | None = None) -> Endles
 
 
 def _may_repeat(task: Task, kinds: Mapping[str, Kinds]) -> set[str]:
-    """List the events that might happen any number of times in one step, by the machine of each agent alone.
-
-    It is the largest set of events that has each of them on a cycle of events of the set that all are possible after
-    one kind of step, in the machine of each agent that knows it. Edge events are not among them.
-    """
+    """List the events that might happen any number of times in one step, by the machine of each agent alone: the
+    largest set of events, without edges, that lie on cycles of each other after one kind of step, for all agents that
+    know them."""
     events, checked = {*task.events} - task.edges, dict[str, set[str]]()
     while True:
         before = len(events)
@@ -146,7 +134,7 @@ def _repeating(machine: RewardMachine, kinds: Kinds, events: Collection[str]) ->
     return repeating
 
 
-def _on_cycles(source: NDArray[np.integer], target: NDArray[np.integer], states: int) -> Bools:
+def _on_cycles(source: NDArray[np.integer], target: NDArray[np.integer], states: int) -> Flags:
     """Flag the edges that lie on cycles.
 
     >>> _on_cycles(np.array([0, 1, 2]), np.array([1, 2, 1]), 3).tolist()
@@ -156,15 +144,13 @@ def _on_cycles(source: NDArray[np.integer], target: NDArray[np.integer], states:
     for start, end in zip(source.tolist(), target.tolist(), strict=True):
         links[start].append(end)
     component = np.array(components(links), np.int64)
-    inside: Bools = component[source] == component[target]
+    inside: Flags = component[source] == component[target]
     return inside
 
 
 def _try_all(task: Task, team: RewardMachine, kinds: Mapping[str, Kinds]) -> EndlessError | None:
     """Settle every reachable team state after every joint kind of step, and return the error of one that never settles.
-
-    Here edge events may happen again in a step; for cycles of rounds the rule itself then decides.
-    """
+    For cycles that need an edge event twice, the rule itself decides."""
     shape, states = tuple(map(len, kinds.values())), np.arange(len(team.states))
     everything = np.arange(prod(shape))
     joint = dict(zip(kinds, np.unravel_index(everything, shape), strict=True))  # agent -> [situations]

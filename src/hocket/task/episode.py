@@ -1,7 +1,4 @@
-"""Episodes step by step in plain Python: slow, easy to read, and the reference for compiled kernels.
-
-Also trajectories as the paper labels them: joint states, machine states and events, of the team and its agents.
-"""
+"""Episodes step by step in plain Python, the reference for compiled kernels; trajectories as the paper labels them."""
 
 from __future__ import annotations
 
@@ -127,7 +124,8 @@ class TeamEpisode:
 
     def random_actions(self) -> dict[str, str]:
         """Choose actions uniformly at random."""
-        return {name: random_action(key, self.time) for name, key in zip(self.cells, self.keys, strict=True)}
+        draws = {name: action_draw(key, self.time) for name, key in zip(self.cells, self.keys, strict=True)}
+        return {name: ACTIONS[int(draw * len(ACTIONS))] for name, draw in draws.items()}
 
     def step(self, actions: Mapping[str, str]) -> TeamStep:
         """Let all agents act at once."""
@@ -242,7 +240,7 @@ class IndividualEpisode:
 
     def random_action(self) -> str:
         """Choose an action uniformly at random."""
-        return random_action(self._key, self.time)
+        return ACTIONS[int(action_draw(self._key, self.time) * len(ACTIONS))]
 
     def step(self, action: str) -> IndividualEpisodeStep:
         """Let the agent act."""
@@ -258,11 +256,9 @@ class IndividualEpisode:
         return IndividualEpisodeStep(self.cell, proposed, events, self.state, reward, self.state in self._final)
 
     def _settle(self, event: str) -> tuple[tuple[str, ...], float]:
-        """Let an event happen, and then in rounds those that do not wait for teammates, until a machine state recurs.
-
-        An edge event happens once, so that states that were seen before it may now lead elsewhere. Events that wait for
-        teammates wait for the next step, since they need one to notice that the agent is ready.
-        """
+        """Let an event happen, and then in rounds those that do not wait for teammates, which need a step to notice
+        that the agent is ready, until a machine state recurs. An edge happens once; states seen before it may then lead
+        elsewhere."""
         events, reward, seen = list[str](), 0.0, set[str]()
         while True:
             seen.add(self.state)
@@ -291,11 +287,6 @@ def check_action(action: str) -> None:
     """Require an action that exists; checked before any agent moves, so that a step is taken as a whole or not."""
     if action not in ACTIONS:
         raise TaskError(f"action {action!r:.60} does not exist ({known_names(str(action), ACTIONS)})", key="action")
-
-
-def random_action(key: int, step: int) -> str:
-    """Choose an action uniformly at random."""
-    return ACTIONS[int(action_draw(key, step) * len(ACTIONS))]
 
 
 def move(task: Task, cell: int, action: str, closed: frozenset[int], slip: int) -> int:

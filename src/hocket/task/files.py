@@ -43,10 +43,8 @@ def has_world(document: object) -> bool:
 
 
 def read_task(path: Path, size: int | None = None, document: object = None, source: str | None = None) -> Task:
-    """Read a task from a .toml or .json file, or from the `document` in it; `size` is the number of identical agents.
-
-    `source` is its name for commands, by default its path.
-    """
+    """Read a task from a .toml or .json file, or from the `document` in it; `size` is the number of identical agents,
+    `source` the task's name for commands, by default its path."""
     if source is None:
         source = f"{path}" if size is None else f"{path}:{size}"
     with located(path=path):
@@ -137,10 +135,8 @@ def _machine_from(table: Document, folder: Path | None, files: Files) -> Machine
 
 
 def _make_machine(reading: Reading, knows: Mapping[str, tuple[str, ...]], limits: Limits) -> Machine:
-    """Make the team machine of a formula: a part for each agent if its independent parts are decomposable.
-
-    Otherwise it is one machine, so that a check of the task gives a counterexample and a repair.
-    """
+    """Make the team machine of a formula: a part for each agent if its independent parts are decomposable; otherwise
+    one machine, of which a check gives a counterexample and a repair."""
     with located("machine"):
         if len(reading.groups) > 1:
             decomposition = decompose(reading.parts(limits), knows)

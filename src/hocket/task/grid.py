@@ -1,7 +1,4 @@
-"""Grid worlds: cells, walls, named places, and where a move leads.
-
-Cells are numbered row by row from the top left; (row, column) is cell row * columns + column.
-"""
+"""Grid worlds: cells, numbered row by row from the top left, walls, named places, and where a move leads."""
 
 from __future__ import annotations
 

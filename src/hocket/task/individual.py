@@ -18,12 +18,9 @@ MOST_HAPPENING = 50_000_000  # states x kinds of steps x outcomes x events that 
 
 
 class IndividualTable(NamedTuple):
-    """The task of an agent that trains with simulated teammates; U are the states of its machine.
-
-    One random number decides in a step whether the teammates are ready. In a machine state and kind of step it selects
-    one of up to J outcomes: the first if it lies below the first limit, and so on. A final state leads to itself
-    without reward.
-    """
+    """The task of an agent that trains with simulated teammates; U are the states of its machine. One random number per
+    step decides whether the teammates are ready: in a machine state and kind of step it selects one of up to J
+    outcomes, the first if it lies below the first limit, and so on. A final state leads to itself without reward."""
 
     place: int  # of the agent among all
     next_cell: Numbers  # [D, S, A, K]
@@ -96,11 +93,8 @@ class Simulation:
         )
 
     def outcomes(self, agent: int, *, one_each: bool = False) -> Outcomes:
-        """Tabulate the outcomes of an agent's steps.
-
-        With `one_each`, each event that it may propose has an outcome, in the order of its table, and the last outcome
-        is that none of them happens; the caller sets their probabilities.
-        """
+        """Tabulate the outcomes of an agent's steps. With `one_each`, each event that it may propose has an outcome, in
+        the order of its table, and the last one is that none happens; the caller sets their probabilities."""
         tables, states = self.tables, int(self.tables.states[agent])
         event = tables.event[agent, :states]
         next_state, reward = tables.next_state[agent, :states], tables.reward[agent, :states]
@@ -124,11 +118,9 @@ class Simulation:
         return [np.array(agents) for agents in alike.values()]
 
     def chances(self, agents: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Tabulate the probability per step that teammates are ready for an event; NaN if it does not wait for them.
-
-        A shared event waits for simulated teammates unless the agent is its only controller. Read literally, the paper
-        has all shared events wait.
-        """
+        """Tabulate the probability per step that teammates are ready for an event; NaN if it does not wait for them:
+        if it is not shared, or if the agent is its only controller (read literally, the paper has all shared events
+        wait)."""
         tables, event = self.tables, self.tables.event[agents]  # [agents, U, H, C]
         is_other = self._controller[event] != agents[:, None, None, None]
         chance = np.where(self._is_shared[event] & (self.literal | is_other), self.probability, np.nan)
@@ -176,10 +168,8 @@ def _tabulate(rule: _ProposalRule, one_each: bool) -> Outcomes:
 
 
 def _first_events(rule: _ProposalRule, one_each: bool, state: int, kind: int) -> list[tuple[float, int | None]]:
-    """List the events (or None) that may happen first in a kind of step, with cumulative probabilities.
-
-    With `one_each`, every event that the agent may propose has the same probability.
-    """
+    """List the events (or None) that may happen first in a kind of step, with cumulative probabilities; with
+    `one_each`, all events that the agent may propose, with the same probability."""
     slots = np.flatnonzero(rule.is_event[state, kind] & ~rule.is_final[state]).tolist()
     if one_each:
         count = rule.is_event.shape[2] + 1
@@ -196,12 +186,9 @@ def _first_events(rule: _ProposalRule, one_each: bool, state: int, kind: int) ->
 
 
 def _settle_alone(rule: _ProposalRule, state: int, kind: int, slot: int | None) -> tuple[int, float, list[int]]:
-    """Let a proposed event happen, and then in rounds those that do not wait for teammates, until a machine state
-    recurs; an edge happens once. Returns the state, the reward, and the entries of the table of proposed events.
-
-    An event that waits for teammates happens only in the first round: they need a step to notice that the agent is
-    ready.
-    """
+    """Let a proposed event happen, and then in rounds those that do not wait for teammates (these need a step to notice
+    that the agent is ready), until a machine state recurs; an edge happens once. Returns the state, the reward, and
+    entries of the table of proposed events."""
     seen, spent, reward, entries = {state}, set[int](), 0.0, list[int]()
     _, kinds, slots = rule.is_event.shape
     while slot is not None:

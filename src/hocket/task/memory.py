@@ -1,7 +1,6 @@
-"""Memory and options of the baselines' agents: as the task defines them, or derived from their machines.
+"""Memory and options of the agents of IQL and h-IL: as the task defines them, or derived from the agents' machines.
 
-The agents of IQL and h-IL have no machine. Without any memory they could not tell before from after, so that a
-comparison with them would not be fair.
+These baselines have no machine; without memory they could not tell before from after, and comparisons would be unfair.
 """
 
 from __future__ import annotations
@@ -39,11 +38,9 @@ def options_of(task: Task) -> dict[str, tuple[Option, ...]]:
 
 
 def with_team_machine(task: Task) -> Task:
-    """Add all events to all local event sets, so that all agents have the team machine, unless a task is decomposable.
-
-    This is the task of the baselines, whose agents have no machines. Memory and options of agents stay as they are; one
-    without memory gets the first event of its local event set.
-    """
+    """Give all agents the team machine, unless the task is decomposable, by adding all events to their local event
+    sets. This is the task of the baselines, whose agents have no machines; an agent without memory remembers one
+    event."""
     if task.is_single_agent or task.decomposition.ok:
         return task
     options, events = options_of(task), tuple(task.machine.events)
@@ -55,10 +52,8 @@ def with_team_machine(task: Task) -> Task:
 
 
 def latched_events(machine: RewardMachine, order: Mapping[str, int]) -> dict[str, Bools]:
-    """List, in a given order, the events of which each state tells whether they have happened; flag where they have.
-
-    Left out are events that some state is reached both with and without. Unreachable states are not flagged.
-    """
+    """List, in a given order, the events of which each state tells whether they have happened, and flag the states
+    where they have. Left out are events with and without which some state is reached."""
     if len(machine.events) > MOST_EVENTS:
         return {}
     events = sorted((event for event in machine.events if event in order), key=order.__getitem__)
@@ -86,10 +81,8 @@ def latched_events(machine: RewardMachine, order: Mapping[str, int]) -> dict[str
 
 
 def derived_memory(machine: RewardMachine, order: Mapping[str, int]) -> tuple[str, ...]:
-    """Choose what an agent remembers: the first events of which its machine's states tell whether they have happened.
-
-    Events after which all states are final are left out.
-    """
+    """Choose what an agent remembers: the first events of which its machine's states tell whether they have happened,
+    without events after which all states are final."""
     latched = latched_events(machine, order)
     return tuple(event for event, after in latched.items() if (after & ~machine.is_final).any())[:MOST_REMEMBERED]
 

@@ -114,10 +114,8 @@ def _inputs(tables: Tables, agent: int, is_shared: Bools) -> tuple[bytes, ...]:
 
 
 def explore(tables: Tables, agent: int, is_shared: Bools) -> Exploration:
-    """Try all moves, with synchronisation or without; each pair of machine state and arrival is visited once.
-
-    Here edges may happen more than once in a step, so that what counts as reachable may be too much, never too little.
-    """
+    """Try all moves, with synchronisation or without, visiting each pair of machine state and arrival once. Edges may
+    here happen more than once in a step, so that too much may count as reachable, never too little."""
     states, cells, arrivals = int(tables.states[agent]), tables.cells, tables.arrivals
     next_cell, dynamics = tables.next_cell[tables.world[agent]], tables.dynamics[agent].astype(np.intp)
     arrived, ended = np.zeros(states * arrivals, np.bool_), np.zeros(states * cells, np.bool_)
@@ -148,10 +146,8 @@ def explore(tables: Tables, agent: int, is_shared: Bools) -> Exploration:
 
 
 def _unseen(visited: Ints, seen: Bools, last: Ints) -> Ints:
-    """List once each number that has not been seen, and mark it as seen; `last` is a workspace of the same length.
-
-    This is faster than sorting the many short lists that there are for each agent.
-    """
+    """List once each number that has not been seen, and mark it as seen; faster than sorting the many short lists of
+    each agent. `last` is a workspace of the same length."""
     unseen = visited[~seen[visited]]
     position = np.arange(len(unseen))
     seen[unseen], last[unseen] = True, position

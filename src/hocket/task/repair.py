@@ -66,10 +66,8 @@ def repair_task(
 
 
 def _compare(task: Task, pairs: Pairs, cost: Costs, never: Collection[tuple[str, str]]) -> tuple[Pairs, bool]:
-    """Try single pairs that are cheaper than a repair; return the cheapest repair, and whether it is proved cheapest.
-
-    Two pairs or more cost no less than the two cheapest.
-    """
+    """Try single pairs that are cheaper than a repair; return the cheapest repair, and whether it is proved cheapest,
+    as two pairs or more cost no less than the two cheapest."""
     others = _list_pairs(task, cost, never)
     for pair in others[:MOST_TRIED]:
         if _price([pair], cost) >= _price(pairs, cost):
@@ -108,10 +106,8 @@ def _add(task: Task, pairs: Iterable[tuple[str, str]]) -> Task:
 
 
 def _events_for_team(task: Task, cost: Costs, never: Collection[tuple[str, str]]) -> tuple[Pairs, str]:
-    """List pairs to add so that the team completes the task: the cheapest single one, or several that all are needed.
-
-    If none help, also describe where the team stalls.
-    """
+    """List pairs to add so that the team completes the task: the cheapest single one, or several that all are needed;
+    if none help, also describe where the team stalls."""
     team = play_planned(task)
     if team.passes:
         return [], ""

@@ -1,10 +1,9 @@
 """How a step settles: after all agents have moved, events happen in rounds until no more are possible.
 
-An event is possible if every agent that knows it proposes it. In a round, events are tried in the order of the task,
-and one happens unless an agent that knows it takes part in another event of the round. So the events of a round have
-disjoint knowers and commute, and a round is a step of the paper's model in which all agents stay where they are: at
-most one event for each agent. An event with an edge in its conditions (an agent enters, leaves or stays) happens at
-most once in a step.
+An event is possible if every agent that knows it proposes it. In a round, possible events happen in the order of the
+task, at most one for each agent that knows them. So the events of a round commute, and a round is a step of the paper's
+model in which all agents stay where they are. An event with an edge in its conditions (an agent enters, leaves or
+stays) happens at most once in a step.
 
 Also the labelling functions of the team and of agents. The paper's supplement requires that (1) at most one event
 happens to an agent in a step, (2) an agent's state tells it which event that could be, and (3) an event that does not
@@ -64,10 +63,8 @@ def one_for_each(events: Iterable[str], knowers: Mapping[str, Collection[str]]) 
 
 
 def settle(task: Task, cells: Cells, states: Mapping[str, str], before: Cells | None = None) -> Settled:
-    """Let events happen in rounds until no more are possible; refuse a step in which a joint state recurs.
-
-    `before` are the cells before the step, if there was one.
-    """
+    """Let events happen in rounds until no more are possible, after a step from the cells `before`, if there was one;
+    refuse a step in which a joint state recurs."""
     now, rounds, was, spent = dict(states), list[tuple[str, ...]](), before or {}, set[str]()
     seen = {tuple(now.values()): 0}
     while events := choose_events(

@@ -115,10 +115,8 @@ class Tables(NamedTuple):
 
 
 def compile_task(task: Task) -> Tables:
-    """Compile a task, refusing one in which a step would never settle.
-
-    The tables are kept with the task, so that nothing may write to them.
-    """
+    """Compile a task, refusing one in which a step would never settle. Tables are kept with the task, so nothing may
+    write to them."""
     if "tables" not in task.__dict__:
         task.__dict__["tables"] = _compile(task)
     tables: Tables = task.__dict__["tables"]
@@ -314,9 +312,7 @@ class SettledCases(NamedTuple):
 
 def settle(tables: Tables, kind: NDArray[Any], state: NDArray[Any], team: NDArray[Any] | None = None) -> SettledCases:
     """Let events happen in rounds until no more are possible, from machine states and kinds of steps: [cases, N] each.
-
-    The same as `hocket.task.settling.settle`, for many cases at once; `team` are states of the team machine.
-    """
+    The same as `hocket.task.settling.settle`, for many cases at once; `team` are states of the team machine."""
     cases, agents = state.shape
     team_state = np.zeros(0, np.int64) if team is None else team.astype(np.int64)
     settled = SettledCases(state.astype(np.int64), team_state, np.zeros((cases, agents)), [], [])

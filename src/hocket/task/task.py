@@ -160,10 +160,8 @@ class Task(Picklable):
         return self.has_rewards and not all(machine.is_final.any() for machine in self.machines.values())
 
     def end_states(self, agent: str) -> NDArray[np.bool_]:
-        """Flag the states of an agent's machine in which its own episode ends: the final ones.
-
-        With rewards, final states in which events are possible are not among them, as these events may be rewarded.
-        """
+        """Flag the states of an agent's machine in which its own episode ends: the final ones or, with rewards, those
+        without events."""
         machine = self.machines[agent]
         return machine.ends if self.has_rewards and not self.is_single_agent else machine.is_final
 
@@ -285,21 +283,19 @@ class Task(Picklable):
 
     def holds(self, agent: str, event: str, cell: int, before: int | None) -> bool:
         """Return whether an agent's condition of an event holds after a step; `before` is None if there was no step."""
-        return any(
-            now[cell] and (was is None or (before is not None and was[before])) for now, was in self.masks(agent, event)
-        )
+        masks = self.masks(agent, event)
+        return any(now[cell] and (was is None or (before is not None and was[before])) for now, was in masks)
 
 
 def _agent_to(agent: Agent, grid: Grid) -> Document:
     cells = [list(grid.row_column(cell)) for cell in agent.starts]
     row: Document = {"start": cells[0] if len(cells) == 1 else cells, "knows": list(agent.knows)}
-    if agent.memory:
-        row["memory"] = list(agent.memory)
-    if agent.options:
-        row["options"] = [str(option) for option in agent.options]
-    if agent.sync:
-        row["sync"] = {event: float(probability) for event, probability in agent.sync.items()}
-    return row
+    optional: Document = {
+        "memory": list(agent.memory),
+        "options": [str(option) for option in agent.options],
+        "sync": {event: float(probability) for event, probability in agent.sync.items()},
+    }
+    return row | {key: value for key, value in optional.items() if value}
 
 
 def _gate_to(gate: Gate) -> Document:

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
 from itertools import product
-from types import MappingProxyType
 
 from hocket.errors import TaskError, require_known
 from hocket.machine.algebra import project
@@ -35,9 +34,7 @@ OVER = "over"  # an event that no agent knows, so that agents with completed tas
 Machines = Mapping[str, RewardMachine]
 
 
-def token_task(
-    name: str, machines: Machines | None = None, *, starts: Mapping[str, int] = MappingProxyType({})
-) -> Task:
+def token_task(name: str, machines: Machines | None = None, *, starts: Mapping[str, int] | None = None) -> Task:
     """Make a task on one of the four maps, with machines of agents over the tokens 0 to 9 that they come to.
 
     A machine may also have tokens of others as events, such as "B on 3". An agent without a machine stays in the cell
@@ -51,7 +48,7 @@ def token_task(
             legend |= {button: [button], door: [button, f"door {button}"]}
     grid, cells_of = read_map(MAPS[name], legend, "ABCD", torus=True)
     cells = {agent: cells_of[agent][0] for agent in "ABCD" if agent in cells_of}
-    machines = _default_machines(name) if machines is None else machines
+    machines, starts = _default_machines(name) if machines is None else machines, starts or {}
     for agent in (*machines, *starts):
         require_known(agent, cells, "agent on this map")
     if not machines:

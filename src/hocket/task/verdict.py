@@ -22,7 +22,7 @@ from hocket.task.endless import step_notes
 from hocket.task.reachability import advise_edges, find_unreachable
 from hocket.task.settling import EndlessError, LabellingCheck, check_labelling
 from hocket.task.tables import compile_task
-from hocket.task.task import Task
+from hocket.task.task import Machine, Task
 
 if TYPE_CHECKING:
     from hocket.machine.delays import DelayCheck
@@ -59,7 +59,7 @@ class Part:
 class Verdict:
     """The problems, warnings and notes of all checks of a task, or of a machine without a map."""
 
-    machine: RewardMachine | Composition
+    machine: Machine
     completion: Completion  # whether the team machine can be completed
     decomposition: Decomposition | None = None  # None: a machine without local event sets
     task: Task | None = None  # None: a machine without a map
@@ -212,9 +212,7 @@ def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
     return verdict.with_part(Part("team", team.passes, team.answer, problems, notes, team.as_json(), agents, team))
 
 
-def check_machine(
-    machine: RewardMachine | Composition, knows: Knows | None = None, control: Control | None = None
-) -> Verdict:
+def check_machine(machine: Machine, knows: Knows | None = None, control: Control | None = None) -> Verdict:
     """Check a machine without a map: completion and, with local event sets, decomposability.
 
     >>> machine = RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "b"): "2"}, final={"2"})
@@ -285,10 +283,8 @@ def check_delays(
 
 
 def with_delays(verdict: Verdict, *, is_required: bool = True, effort: int | None = None) -> Verdict:
-    """Add to the verdict on a decomposable task whether events may be heard late.
-
-    If it `is_required`, late events are a problem; otherwise the answer is one sentence, and the check passes.
-    """
+    """Add to the verdict on a decomposable task whether events may be heard late. If it `is_required`, late events are
+    a problem; otherwise the answer is one sentence, and the check passes."""
     if verdict.decomposition is None or not verdict.decomposition.ok:
         return verdict.with_part(Part("delays", ok=True))
     check = check_delays(verdict.task or verdict.decomposition, effort=effort)

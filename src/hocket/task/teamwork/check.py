@@ -160,9 +160,7 @@ class TeamCheck:
 
 def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK) -> TeamCheck:
     """Plan policies of agents that assume the readiness that their teammates have, play the team, and find its stall.
-
-    `least_steps` is a known lower bound on the steps of an episode; `most_work` limits the search.
-    """
+    `least_steps` is a known lower bound on the steps of an episode; `most_work` limits the search."""
     tables = compile_task(task)
     pairs = int(tables.states.astype(np.int64).sum()) * tables.cells
     if pairs > MOST_PAIRS or tables.event.size > MOST_ENTRIES:
@@ -176,13 +174,14 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
     least = least_steps if fewest is None else fewest
     search = TeamSearch(tables, readiness, DISCOUNT, moves, horizon, most_work=most_work, fewest_steps=least)
     team = search.run()
-    chances, rewarded = readiness.believe(BELIEFS[0]), dict[str, bool]()  # of each agent alone
+    chances, rewarded, dead_ends = readiness.believe(BELIEFS[0]), dict[str, bool](), dict[str, UnrewardedState]()
     for index, agent in enumerate(task.agents):
         value = search.values(index, chances)[tables.starts(index), :, tables.initial[index]]
-        rewarded[agent] = bool(value.max() > 0)
-    dead_ends = {} if tables.has_rewards else _find_dead_ends(task, search, rewarded, chances)
-    if not tables.has_rewards:
-        rewarded = {agent: agent not in dead_ends for agent in task.agents}
+        rewarded[agent] = bool(value.max() > 0)  # alone; with completion rewards, distant ones may be rounded to 0
+        if not rewarded[agent] and not tables.has_rewards:
+            if (dead_end := _find_dead_end(task, search, index, agent, chances)) is not None:
+                dead_ends[agent] = dead_end
+            rewarded[agent] = dead_end is None
     first = 1_000_000  # episodes other than those by which the team was chosen
     played = replace(search, max_steps=MAX_STEPS).play(team.values, EPISODES, first)
     if not tables.has_rewards and 0.5 < (played.steps >= 0).mean() < ENOUGH:
@@ -199,23 +198,17 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
     return replace(check, stall=find_stall(task, team.values, first + worst))
 
 
-def _find_dead_ends(
-    task: Task, search: TeamSearch, rewarded: Mapping[str, bool], chances: Chances
-) -> dict[str, UnrewardedState]:
-    """Find agents that can never be rewarded, if teammates are ready with some probability."""
-    tables, names, dead_ends = search.tables, tuple(task.events), {}
-    for index, (agent, machine) in enumerate(task.machines.items()):
-        if tables.is_final[index, tables.initial[index]] or rewarded[agent]:
-            continue
-        table = search.readiness.table(index, chances)
-        is_reached = search.planner(index, table).reachable_states(table)
-        if not machine.is_final[is_reached].any():  # values of distant rewards may be rounded to 0
-            state, events = _nearest_state(machine, np.flatnonzero(is_reached).tolist())
-            happened = table.happened[machine.states.index(state)].reshape(-1, table.happened.shape[3])
-            traces = [tuple(names[event] for event in row if event >= 0) for row in happened.tolist()]
-            longer = [trace for trace in traces if len(trace) > 1 and trace[0] in events]
-            dead_ends[agent] = UnrewardedState(state, events, min(longer, key=len, default=()))
-    return dead_ends
+def _find_dead_end(task: Task, search: TeamSearch, index: int, agent: str, chances: Chances) -> UnrewardedState | None:
+    """Find where an agent stalls, if it reaches no final state with teammates that are ready with some probability."""
+    machine, table, names = task.machines[agent], search.readiness.table(index, chances), tuple(task.events)
+    is_reached = search.planner(index, table).reachable_states(table)
+    if machine.is_final[is_reached].any():
+        return None
+    state, events = _nearest_state(machine, np.flatnonzero(is_reached).tolist())
+    happened = table.happened[machine.states.index(state)].reshape(-1, table.happened.shape[3])
+    traces = [tuple(names[event] for event in row if event >= 0) for row in happened.tolist()]
+    longer = [trace for trace in traces if len(trace) > 1 and trace[0] in events]
+    return UnrewardedState(state, events, min(longer, key=len, default=()))
 
 
 def _nearest_state(machine: RewardMachine, reached: Sequence[int]) -> tuple[str, tuple[str, ...]]:

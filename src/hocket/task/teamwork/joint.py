@@ -22,11 +22,8 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class JointSpace:
-    """Joint states as numbers with mixed radix: the team state, then the position of each agent.
-
-    A position is the index of a cell among those that the agent can reach. In a step, after the agent has moved and
-    before events happen, it is the index of an arrival.
-    """
+    """Joint states as numbers with mixed radix: the team state, then the position of each agent, the index of a cell
+    that it can reach or, after it has moved and before events happen, of an arrival."""
 
     tables: Tables
     sizes: tuple[int, ...]  # the number of team states, and of arrivals of each agent
@@ -103,10 +100,8 @@ def _reachable(tables: Tables, agent: int) -> Ints:
 
 
 def fewest_steps(space: JointSpace) -> int | None:
-    """Find the fewest steps in which the team can complete its task from the best start without slips; None: it cannot.
-
-    It ignores bodies, so that with them it is a lower bound.
-    """
+    """Find the fewest steps in which the team can complete its task from the best start without slips; None if it
+    cannot. With bodies, which are ignored, it is a lower bound."""
     for step, front in enumerate(_levels(space)):
         if space.tables.team_final[space.team_state(front)].any():
             return step

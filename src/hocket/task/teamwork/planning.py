@@ -17,11 +17,9 @@ Ints = NDArray[np.int64]
 
 
 class Planner:
-    """Plans for one agent, in the product of its moves and its machine.
-
-    A *pair* is a machine state and a cell, with the number state x cells + cell; here an arrival is a machine state and
-    the arrival of a step, numbered likewise. Plans may differ in the probabilities of outcomes, but not in the moves.
-    """
+    """Plans for one agent, in the product of its moves and its machine. A *pair* is a machine state and a cell, with
+    the number state x cells + cell; here an arrival is a machine state and the arrival of a step, numbered likewise.
+    Plans may differ in the probabilities of outcomes, but not in the moves."""
 
     def __init__(self, table: IndividualTable, end_of: NDArray[np.integer], chance_of: Doubles) -> None:
         """Take the cells to which actions lead, and their probabilities: [D, S, A, K] each."""
@@ -43,11 +41,9 @@ class Planner:
         return np.where(is_over[:, None], 0.0, chance.reshape(len(is_over), -1)), np.where(is_over, 0.0, reward)
 
     def values(self, table: IndividualTable, discount: float) -> NDArray[np.float32]:
-        """Compute optimal action values: [cells, actions, machine states].
-
-        Each pass updates only pairs whose successors have changed. The value of staying until an event happens is
-        computed in closed form, as it would take many passes. Values are exact up to a small relative error.
-        """
+        """Compute optimal action values: [cells, actions, machine states]. Each pass updates only pairs whose
+        successors have changed; the value of staying until an event happens, which would take many passes, is computed
+        in closed form."""
         chance, reward = self.chances(table)
         value, arrival_value = np.zeros(len(self.end)), reward.copy()
         itself, target = np.arange(len(value)), self.target[self.stay]
@@ -58,15 +54,16 @@ class Planner:
             pairs = self.pairs_before.with_any(changed)
             pairs = pairs[~self.is_final[pairs]]
             best = self._action_values(pairs, arrival_value).max(axis=1)
-            staying = (reward[self.stay[pairs]] + discount * _expected(leave, target, value, pairs)) * stays[pairs]
-            best = np.maximum(best, staying)
+            later = (leave[pairs] * value[target[pairs]]).sum(axis=1)
+            best = np.maximum(best, (reward[self.stay[pairs]] + discount * later) * stays[pairs])
             is_changed = np.abs(best - value[pairs]) > PRECISION * np.abs(best)
             pairs = pairs[is_changed]
             if not len(pairs):
                 break
             value[pairs] = best[is_changed]
             changed = self.arrivals_before.with_any(pairs)
-            arrival_value[changed] = reward[changed] + discount * _expected(chance, self.target, value, changed)
+            later = (chance[changed] * value[self.target[changed]]).sum(axis=1)
+            arrival_value[changed] = reward[changed] + discount * later
         q = self._action_values(itself, arrival_value)
         q[self.is_final] = 0
         states, cells = len(table.dynamics), table.cells
@@ -107,8 +104,3 @@ class _Rows:
         rows = np.flatnonzero(self.is_listed)
         self.is_listed[rows] = False
         return rows
-
-
-def _expected(chance: Doubles, target: Ints, value: Doubles, rows: Ints) -> Doubles:
-    expected: Doubles = (chance[rows] * value[target[rows]]).sum(axis=1)
-    return expected

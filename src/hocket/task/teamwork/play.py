@@ -55,10 +55,8 @@ class PlayedEpisodes(NamedTuple):
     returns: Doubles  # [B] of the team; [0] without rewards other than for completion
 
     def score(self, max_steps: int, remaining: Doubles | float = 0.0) -> tuple[float, float]:
-        """Rate a team: by success or, in a task with rewards, by its mean return, then by mean steps, negated.
-
-        A failure counts as the limit, and as more of it by the part of the task that is `remaining`.
-        """
+        """Rate a team: by success or, in a task with rewards, by its mean return, then by mean steps, negated. A
+        failure counts as the limit, and as more of it by the part of the task that is `remaining`."""
         done = self.steps >= 0
         first = self.returns if len(self.returns) else done
         return float(first.mean()), -float(np.where(done, self.steps, max_steps * (1 + remaining)).mean())
@@ -97,13 +95,11 @@ def play_team(
     purpose: int = PLANNING,
     watch: Watch | None = None,
 ) -> PlayedEpisodes:
-    """Play episodes of a policy, or of greedy policies for action values; count events that are proposed or happen.
-
-    An episode stops after `patience` steps without an event, by default more than any path takes. With the purpose and
+    """Play episodes of a policy, or of greedy policies for action values; count events that are proposed or happen. An
+    episode stops after `patience` steps without an event, by default more than any path takes. With the purpose and
     seed of tests it plays the same episodes as a compiled test. `watch` is called after each step, with the episodes
     that are going, their cells and actions, and how it settled; without it, episodes in which all agents wait forever
-    are stopped early, with the same counts and lengths.
-    """
+    are stopped early, with the same counts and lengths."""
     agents, patience = np.arange(len(tables.start)), patience_of(tables) if patience is None else patience
     counter, waits = _Counter(tables), None
     if isinstance(team, np.ndarray):
@@ -168,10 +164,8 @@ def _is_done(tables: Tables, state: Ints) -> Bools:
 
 
 class _Counter:
-    """Counts the events that agents propose in a step, and those that happen.
-
-    An event of a later round was not proposed at the beginning of the step; it counts as proposed when it happens.
-    """
+    """Counts the events that agents propose in a step, and those that happen. An event of a later round counts as
+    proposed when it happens."""
 
     def __init__(self, tables: Tables) -> None:
         self.event = tables.event

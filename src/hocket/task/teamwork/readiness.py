@@ -62,10 +62,8 @@ class Readiness:
         return np.where(self.tables.event >= 0, estimate, 0.0)
 
     def table(self, agent: int, chances: Chances) -> IndividualTable:
-        """Tabulate the outcomes of an agent's steps: each event that it may propose, with its readiness, or none.
-
-        The events of a step exclude each other.
-        """
+        """Tabulate the outcomes of an agent's steps, which exclude each other: each event that it may propose, with its
+        readiness, or none."""
         table = self.simulation.table(agent, one_each=True)
         readiness = chances[agent, : len(table.dynamics)]
         below = np.minimum(np.cumsum(readiness, axis=2), 1.0)  # cumulative probabilities

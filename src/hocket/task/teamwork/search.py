@@ -66,10 +66,8 @@ class TeamSearch:
     _teams: dict[tuple[int, int, bytes], PlayedEpisodes] = field(default_factory=dict, init=False)  # by best actions
 
     def run(self, first: Chances | None = None) -> PlannedTeam:
-        """Play the team of each start, then improve all teams, the best one first; return the best of all.
-
-        Once a team succeeds, only agreements are still tried, and teams are improved only while steps decrease.
-        """
+        """Play the team of each start, then improve all teams, the best one first; return the best of all. Once a team
+        succeeds, only agreements are still tried, and teams are improved only while steps decrease."""
         best: PlannedTeam | None = None
         queue: list[tuple[PlannedTeam, Iterator[tuple[PlannedTeam, PlayedEpisodes]]]] = []
         work, revised = 0.0, RevisedAgreements(self.tables)
@@ -194,11 +192,9 @@ def _is_best(values: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 
 class RevisedAgreements:
-    """Agreements on the next event in each state of the team machine, revised after the team stalls.
-
-    The machine does not describe everything that the map requires, such as a door that one agent must hold open for
-    another. If a team waits in vain for an event in some state, another event is agreed on in that state.
-    """
+    """Agreements on the next event in each state of the team machine. If the team waits in vain for an event in some
+    state, since the map requires more than the machine describes (such as a door that one agent holds open for
+    another), they are revised: another event is agreed on."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -228,10 +224,8 @@ class RevisedAgreements:
 
 
 def agreements(tables: Tables, most: int) -> list[Trace]:
-    """List traces that complete the team machine, such that each event of a state with several events is in one.
-
-    Each is a shortest trace with such an event; traces with most events that are in no earlier trace come first.
-    """
+    """List traces that complete the team machine, such that each event of a state with several events is in one: each
+    is a shortest trace with such an event; those with most events that are in no earlier trace come first."""
     to_state, to_final = (_shortest(tables, backwards=backwards) for backwards in (False, True))
     traces, has_choice = dict[Trace, None](), (tables.team_next >= 0).sum(axis=1) > 1
     for state, event in np.argwhere((tables.team_next >= 0) & has_choice[:, None]).tolist():
