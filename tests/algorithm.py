@@ -16,7 +16,7 @@ from hocket.learn.iql import IqlSettings
 from hocket.learn.iql.reference import IqlTeam
 from hocket.learn.reference import Experience, JointStep, QrmAgent, draw_start
 from hocket.machine.composition import SEPARATOR
-from hocket.task.endless import Kinds
+from hocket.task.endless import StepKinds
 from hocket.task.episode import TeamEpisode
 from hocket.task.grid import ACTIONS, slip_outcome
 from hocket.task.memory import memory_of
@@ -34,7 +34,7 @@ class DefinedWorld:
         self.cells, self.states, self.slip_limit = task.grid.cells, len(self.names), random.threshold(task.slip)
         self.final = frozenset(map(self.names.index, self.world.over))
         self.starts, self.initial = task.agents[name].starts, self.names.index(self.world.machine.initial)
-        self.past = (Kinds.of(task, name).offset // self.cells).tolist()
+        self.past = (StepKinds.of(task, name).offset // self.cells).tolist()
 
     def move(self, s: int, u: int, a: int, outcome: int) -> int:
         return self.world.arrive(self.names[u], s, a, outcome)

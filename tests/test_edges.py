@@ -23,7 +23,7 @@ from hocket.runtime.plan import Plan
 from hocket.runtime.protocol import Participant
 from hocket.runtime.recording import verify
 from hocket.task.conditions import parse_conditions, write_conditions
-from hocket.task.endless import Kinds, find_endless
+from hocket.task.endless import StepKinds, find_endless
 from hocket.task.files import task_from
 from hocket.task.grid import ACTIONS
 from hocket.task.individual import individual_table
@@ -174,7 +174,7 @@ def test_a_step_settles_as_the_interpreter_says(seed):
 def test_steps_of_one_kind_meet_the_same_conditions(seed):
     task = edge_task(seed)
     for name in task.agents:
-        kinds = Kinds.of(task, name)
+        kinds = StepKinds.of(task, name)
         for before, after in steps_of(task):
             kind = kinds.kind[kinds.offset[before] + after]
             for event in task.events:

@@ -26,7 +26,7 @@ from hocket.study.engines import ThreadEngine
 from hocket.study.testing import play_tests
 from hocket.task.catalogue import load
 from hocket.task.conditions import Lexicon
-from hocket.task.endless import Kinds, _may_repeat, _on_cycles
+from hocket.task.endless import StepKinds, _may_repeat, _on_cycles
 from hocket.task.grid import ACTIONS, outcome_probabilities
 from hocket.task.individual import IndividualTable, Simulation, individual_table
 from hocket.task.reachability import Exploration, explore, shared_events
@@ -56,7 +56,7 @@ def test_a_lexicon_finds_the_longest_whole_name(names, text):
 def test_steps_are_of_a_kind_if_the_same_conditions_hold_after_them(task):
     floor = [cell for cell in range(task.grid.cells) if task.grid.floor[cell]]
     for agent in task.agents:
-        kinds = Kinds.of(task, agent)
+        kinds = StepKinds.of(task, agent)
         assert kinds.events == tuple(event for event, own in task.events.items() if agent in own)
         steps = {
             int(kinds.offset[cell]) + end: (cell, end)
@@ -83,7 +83,7 @@ def test_cells_are_told_apart_by_more_conditions_than_a_number_has_bits():
     task = hk.Task("wide", hk.Grid(4, 10, places=places), {"A1": hk.Agent(0, events)}, events, machine)
     seen = [tuple(bool(task.where("A1", event)[cell]) for event in events) for cell in range(40)]
     order = list(dict.fromkeys(seen))
-    assert Kinds.of(task, "A1").kind.tolist() == [order.index(own) for own in seen]
+    assert StepKinds.of(task, "A1").kind.tolist() == [order.index(own) for own in seen]
 
 
 def explore_by_definition(tables: Tables, agent: int) -> Exploration:
@@ -142,7 +142,7 @@ def test_an_edge_lies_on_a_cycle_if_a_way_leads_back(edges):
 @some
 @given(task=tasks())
 def test_what_may_repeat_is_the_largest_set_of_events_on_cycles_for_everyone_who_knows_them(task):
-    kinds = {agent: Kinds.of(task, agent) for agent in task.agents}
+    kinds = {agent: StepKinds.of(task, agent) for agent in task.agents}
     alive = set(task.events) - task.edges
     for _ in task.events:
         for agent, machine in task.machines.items():

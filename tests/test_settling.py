@@ -9,7 +9,7 @@ from hypothesis import assume, given
 
 import hocket as hk
 from hocket.task.catalogue import built_in_tasks
-from hocket.task.endless import Kinds, find_endless, order_notes
+from hocket.task.endless import StepKinds, find_endless, order_notes
 from hocket.task.settling import choose_events, propose, settle
 from hocket.task.tables import compile_task
 from hocket.task.tables import settle as tables_settle
@@ -135,7 +135,7 @@ def test_a_task_that_would_never_settle_is_found_and_no_other(seed):
 
     one_of_each = [
         [next(cell for cell in ground if kinds.kind[cell] == kind) for kind in range(len(kinds))]
-        for kinds in (Kinds.of(task, name) for name in task.agents)
+        for kinds in (StepKinds.of(task, name) for name in task.agents)
     ]
     turning = any(turns(spots, states) for spots in product(*one_of_each) for states in joint_states(task))
     found = find_endless(task)
@@ -149,7 +149,7 @@ def test_a_task_that_would_never_settle_is_found_and_no_other(seed):
 def test_cells_of_one_kind_meet_the_same_conditions(seed):
     task = random_busy_task(Random(seed))
     for name in task.agents:
-        kinds = Kinds.of(task, name)
+        kinds = StepKinds.of(task, name)
         controlled = [event for event in task.events if name in task.events[event]]
         for cell in range(task.grid.cells):
             if cell not in task.grid.walls:

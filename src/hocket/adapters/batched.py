@@ -24,7 +24,7 @@ from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.catalogue import as_task
-from hocket.task.endless import Kinds
+from hocket.task.endless import StepKinds
 from hocket.task.memory import with_team_machine
 from hocket.task.tables import Bools, compile_task
 from hocket.task.task import Task
@@ -515,7 +515,7 @@ def most_rounds(source: Task | Decomposition) -> int:
 
 def _longest_path(task: Task, agent: str) -> float:
     """Count the transitions on a longest path of an agent's machine while it stays; infinite if there is a cycle."""
-    machine, kinds = task.machines[agent], Kinds.of(task, agent)
+    machine, kinds = task.machines[agent], StepKinds.of(task, agent)
     if not len(machine.graph.source):
         return 0
     where = np.stack([kinds.where(event) for event in machine.events])  # [events, kinds]

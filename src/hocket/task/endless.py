@@ -25,7 +25,7 @@ CODED = 40  # flags that are packed into an integer of 64 bits together with the
 
 
 @dataclass(frozen=True)
-class Kinds:
+class StepKinds:
     """The kinds of an agent's steps: steps of a kind meet the same conditions of the events that it controls. A step is
     identified by its *arrival*, a number: the cell in which it ends, plus the `offset` of the cell in which it begins.
     Offsets distinguish these cells as far as edges do; without edges, all are 0."""
@@ -37,7 +37,7 @@ class Kinds:
     offset: NDArray[np.int32]  # [S]
 
     @classmethod
-    def of(cls, task: Task, agent: str) -> Kinds:
+    def of(cls, task: Task, agent: str) -> StepKinds:
         """Find the kinds of an agent's steps; kind 0 is that of the first floor cell."""
         events, floor, cells = task.controlled[agent], task.grid.floor_cells, task.grid.cells
         masks = [task.masks(agent, event) for event in events]
@@ -89,10 +89,10 @@ def _group(flags: Sequence[Flags], count: int) -> tuple[NDArray[np.int32], NDArr
     return positions_in(order, len(order))[group.ravel()], first[order]
 
 
-def find_endless(task: Task, kinds: Mapping[str, Kinds] | None = None) -> EndlessError | None:
+def find_endless(task: Task, kinds: Mapping[str, StepKinds] | None = None) -> EndlessError | None:
     """Find a step that would never settle: which events repeat, with which agents where. This is exact if there are not
     too many combinations to try; otherwise such a step is refused when it happens."""
-    kinds = kinds or {agent: Kinds.of(task, agent) for agent in task.agents}
+    kinds = kinds or {agent: StepKinds.of(task, agent) for agent in task.agents}
     if not _may_repeat(task, kinds):
         return None
     team = task.machine
@@ -104,7 +104,7 @@ def find_endless(task: Task, kinds: Mapping[str, Kinds] | None = None) -> Endles
     return _try_all(task, team, kinds) if situations * len(team.states) <= MOST_SITUATIONS else None
 
 
-def _may_repeat(task: Task, kinds: Mapping[str, Kinds]) -> set[str]:
+def _may_repeat(task: Task, kinds: Mapping[str, StepKinds]) -> set[str]:
     """List the events that might happen any number of times in one step, by the machine of each agent alone: the
     largest set of events, without edges, that lie on cycles of each other after one kind of step, for all agents that
     know them."""
@@ -120,7 +120,7 @@ def _may_repeat(task: Task, kinds: Mapping[str, Kinds]) -> set[str]:
             return events
 
 
-def _repeating(machine: RewardMachine, kinds: Kinds, events: Collection[str]) -> set[str]:
+def _repeating(machine: RewardMachine, kinds: StepKinds, events: Collection[str]) -> set[str]:
     """List those of some events that lie on a cycle of such events that all are possible after one kind of step."""
     names, graph, repeating = tuple(machine.events), machine.graph, set[str]()
     allowed = np.array([event in events for event in names], np.bool_)
@@ -148,7 +148,7 @@ def _on_cycles(source: NDArray[np.integer], target: NDArray[np.integer], states:
     return inside
 
 
-def _try_all(task: Task, team: RewardMachine, kinds: Mapping[str, Kinds]) -> EndlessError | None:
+def _try_all(task: Task, team: RewardMachine, kinds: Mapping[str, StepKinds]) -> EndlessError | None:
     """Settle every reachable team state after every joint kind of step, and return the error of one that never settles.
     For cycles that need an edge event twice, the rule itself decides."""
     shape, states = tuple(map(len, kinds.values())), np.arange(len(team.states))
@@ -200,7 +200,7 @@ def step_notes(task: Task) -> Iterator[str]:
 
 def order_notes(task: Task) -> Iterator[str]:
     """List pairs of events that an agent may propose at once and that do not commute, in sentences."""
-    noted, kinds = set[tuple[str, str]](), cache(partial(Kinds.of, task))
+    noted, kinds = set[tuple[str, str]](), cache(partial(StepKinds.of, task))
     for agent, machine in task.machines.items():
         for state, moves in machine.moves.items():
             for one, other in combinations(sorted(moves, key=task.event_numbers.__getitem__), 2):

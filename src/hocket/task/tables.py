@@ -6,7 +6,7 @@ A actions, K outcomes of an action, E events, O options, V states of the team ma
 padded rows. No array has an entry for each agent and each event, as most agents know few events.
 
 The kind of a step follows from its arrival: the cell in which it ends plus an offset for the one in which it begins,
-which is 0 without edges (see `hocket.task.endless.Kinds`). So the number of arrivals is S or a multiple of S.
+which is 0 without edges (see `hocket.task.endless.StepKinds`). So the number of arrivals is S or a multiple of S.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import start_draw
 from hocket.task.bodies import rule_of, units_of
-from hocket.task.endless import Kinds, find_endless
+from hocket.task.endless import StepKinds, find_endless
 from hocket.task.grid import ACTIONS, OUTCOMES, Numbers, shortest
 from hocket.task.memory import memory_of, options_of
 from hocket.task.settling import EndlessError
@@ -59,7 +59,7 @@ class Tables(NamedTuple):
     offset: Words  # [N, S] of the cell in which a step begins: with the cell in which it ends, its arrival
     event: Numbers  # [N, U, H, C] the events that the agent proposes, in the order of the task; then -1
     next_state: Shorts  # [N, U, H, C] its machine's state after each of them; the same state where there is none
-    reward: NDArray[np.float64]  # [N, U, H, C] what its machine pays for each of them
+    reward: NDArray[np.float64]  # [N, U, H, C] for each of them
     is_final: Bools  # [N, U]
     states: Shorts  # [N] how many states its machine has
     start: Words  # [N] cell; of several, the first
@@ -123,7 +123,7 @@ def compile_task(task: Task) -> Tables:
     return tables
 
 
-def _checked_kinds(task: Task) -> dict[str, Kinds]:
+def _checked_kinds(task: Task) -> dict[str, StepKinds]:
     """Find the kinds of all agents' steps, and refuse a task that is too large for tables."""
     if len(task.events) > MOST_EVENTS:
         raise TaskError(f"a task may have {MOST_EVENTS:,} events, got {len(task.events):,}", key="events")
@@ -132,7 +132,7 @@ def _checked_kinds(task: Task) -> dict[str, Kinds]:
     largest = max(len(machine.states) for machine in task.machines.values())
     if largest > MOST_STATES:
         raise TaskError(f"an agent's machine may have {MOST_STATES:,} states, got {largest:,}", key="machine")
-    kinds = {agent: Kinds.of(task, agent) for agent in task.agents}
+    kinds = {agent: StepKinds.of(task, agent) for agent in task.agents}
     most_arrivals = max(len(each.kind) for each in kinds.values())
     require_memory(BYTES * len(task.agents) * most_arrivals, subject, partial(TaskError, key="map"))
     return kinds
@@ -221,7 +221,7 @@ def _dynamics(task: Task, most: int) -> Columns:
     return {"next_cell": next_cell, "world": world, "dynamics": dynamics}
 
 
-def _proposals(task: Task, all_kinds: Sequence[Kinds], most: int) -> Columns:
+def _proposals(task: Task, all_kinds: Sequence[StepKinds], most: int) -> Columns:
     """Tabulate which events each agent proposes after each kind of step, and the next states and rewards."""
     rows = []
     for kinds in all_kinds:

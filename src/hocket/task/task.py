@@ -160,8 +160,7 @@ class Task(Picklable):
         return self.has_rewards and not all(machine.is_final.any() for machine in self.machines.values())
 
     def end_states(self, agent: str) -> NDArray[np.bool_]:
-        """Flag the states of an agent's machine in which its own episode ends: the final ones or, with rewards, those
-        without events."""
+        """Flag the states in which an agent's own episode ends: final ones; with rewards, only those without events."""
         machine = self.machines[agent]
         return machine.ends if self.has_rewards and not self.is_single_agent else machine.is_final
 
