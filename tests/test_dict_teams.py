@@ -142,7 +142,7 @@ def test_names_may_be_given():
 @pytest.mark.parametrize(
     ("world", "line"),
     [
-        (Walk(), r"Walk does not say who its agents are: add the line env\.possible_agents = \[\.\.\.\]"),
+        (Walk(), r"Walk does not list its agents: add the line env\.possible_agents = \[\.\.\.\]"),
         (
             Walk(possible_agents=[0, 1]),
             r"no observation space of 0: add the line env\.observation_spaces = \{0: \.\.\.\}",

@@ -60,9 +60,8 @@ class NamedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         name = type(getattr(env, "unwrapped", env)).__name__
         self.metadata = {"name": name, **(getattr(env, "metadata", None) or {}), "is_parallelizable": True}
         self.render_mode = getattr(env, "render_mode", None)
-        self.observation_spaces, self.action_spaces = (
-            {name: spaces_of(kind, key) for name, key in self.keys.items()} for kind in KINDS
-        )
+        self.observation_spaces = {name: spaces_of("observation", key) for name, key in self.keys.items()}
+        self.action_spaces = {name: spaces_of("action", key) for name, key in self.keys.items()}
 
     def observation_space(self, agent: str) -> AnySpace:
         return self.observation_spaces[agent]
@@ -233,9 +232,7 @@ def agent_keys(env: Environment) -> list[Hashable]:
         table = getattr(env, attribute, None)
         if isinstance(table, Mapping) and table:  # a Dict space is one, too
             return list(table)
-    raise SettingsError(
-        f"{type(env).__name__} does not say who its agents are: add the line env.possible_agents = [...]"
-    )
+    raise SettingsError(f"{type(env).__name__} does not list its agents: add the line env.possible_agents = [...]")
 
 
 def name_agent(key: Hashable) -> str:
@@ -337,9 +334,9 @@ def to_parallel(env: Environment, agents: Iterable[str] | None = None) -> Parall
     if isinstance(env, Mapping):
         return SeparateWorlds(env)
     if isinstance(env, gymnasium.Env):
-        seen, acts = env.observation_space, env.action_space
-        is_over_agents = isinstance(seen, spaces.Dict) and isinstance(acts, spaces.Dict) and seen.keys() == acts.keys()
-        return DictTeam(env, agents) if is_over_agents else TupleTeam(env, agents)
+        observed, acts = env.observation_space, env.action_space
+        is_dict = isinstance(observed, spaces.Dict) and isinstance(acts, spaces.Dict) and observed.keys() == acts.keys()
+        return DictTeam(env, agents) if is_dict else TupleTeam(env, agents)
     if agents is not None and (isinstance(env, AECEnv) or _is_plain(env)):
         raise SettingsError(f"agents of a {type(env).__name__} have names already, got {agents!r:.200}")
     if isinstance(env, AECEnv):

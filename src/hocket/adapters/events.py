@@ -166,11 +166,9 @@ class Synchronisation:
             missing = [agent for agent in self.controllers[event] if event not in proposed[agent]]
             proposing = [agent for agent in self.controllers[event] if agent not in missing]
             if missing and proposing and event not in self.waits:
-                yield (
-                    f"{' and '.join(proposing)} proposed {event} and {' and '.join(missing)} did not, and all that "
-                    "control an event must propose it in the same step; name it in `waits` if some may propose it "
-                    "before others"
-                )
+                problem = f"{' and '.join(proposing)} proposed {event} and {' and '.join(missing)} did not"
+                rule = "all that control an event must propose it in the same step"
+                yield f"{problem}, and {rule}; name it in `waits` if some may propose it before others"
 
     def _read_answer(self, answer: Answer, present: Collection[str]) -> dict[str, Names]:
         """Return the events that each agent proposes; those of the team are proposed by all that know them."""
@@ -185,7 +183,7 @@ class Synchronisation:
 
     def _allowed(self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]) -> list[str]:
         """List the proposed events for which all agents that know them are present and in a state that allows them."""
-        candidates, machines = {event for events in proposed.values() for event in events}, self.decomposition.machines
+        candidates, machines = set[str]().union(*proposed.values()), self.decomposition.machines
         return [
             event
             for event, knowers in self.knowers.items()

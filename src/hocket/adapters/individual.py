@@ -313,9 +313,7 @@ class CopiesEnv(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
     ) -> tuple[Observation, Info]:
         """Begin the next episode of every copy, or with a seed its first one."""
         if options is not None and "reset_mask" in options:
-            raise SettingsError(
-                "reset_mask: all copies are reset at once, and each begins again by itself when it has ended"
-            )
+            raise SettingsError("reset_mask: all copies are reset at once; one that has ended begins again by itself")
         super().reset(seed=seed if isinstance(seed, int) else None)
         is_one = seed is not None and (isinstance(seed, str) or not isinstance(seed, Sequence | np.ndarray))
         listed: Any = range(first := check_seed(seed), first + self.num_envs) if is_one else seed

@@ -39,10 +39,10 @@ class Counterfactuals(NamedTuple):
 
     def copy(self) -> Counterfactuals:
         """Copy all arrays."""
-        copies: list[Any] = [
-            {key: part.copy() for key, part in rows.items()} if isinstance(rows, dict) else rows.copy() for rows in self
+        parts: list[Any] = [
+            {k: v.copy() for k, v in rows.items()} if isinstance(rows, dict) else rows.copy() for rows in self
         ]
-        return Counterfactuals(*copies)
+        return Counterfactuals(*parts)
 
 
 @dataclass(frozen=True)

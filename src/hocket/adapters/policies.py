@@ -46,14 +46,11 @@ class TeamWorld(Protocol):
     agents: list[str]
 
     @property
-    def machines(self) -> Mapping[str, RewardMachine]:
-        """The local reward machines."""
+    def machines(self) -> Mapping[str, RewardMachine]: ...
 
-    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
-        """Begin an episode: observations and infos by agent."""
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]: ...
 
-    def step(self, actions: dict[str, Action]) -> tuple[Any, Any, Any, Any, Any]:
-        """Let the agents act: observations, rewards, terminated, truncated and infos by agent."""
+    def step(self, actions: dict[str, Action]) -> tuple[Any, Any, Any, Any, Any]: ...
 
 
 class Model(Protocol):

@@ -204,9 +204,8 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         with EnvironmentCall(self.env, f"step {self.time}") as call:
             parts = tuple(zip(self.env.step(dict(actions)), PARTS, strict=True))
         present = [agent for agent in self.possible_agents if agent in before or agent in self.env.agents]
-        observations, rewards, terminated, truncated, infos = (
-            call.require_agents(values, present, part) for values, part in parts
-        )
+        checked = [call.require_agents(values, present, part) for values, part in parts]
+        observations, rewards, terminated, truncated, infos = checked
         self._check_observations(observations, call)
         raw = (self.seen, actions, observations, rewards, terminated, truncated, infos)
         step = RawStep(self.time, *raw, dict(self.states), self.team_state, self._memory, self.original)
@@ -256,12 +255,10 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
     def _encode(self, observations: Mapping[str, Observation]) -> dict[str, Observation]:
         """Join observations of agents of the team and the states of their machines."""
-        return {
-            agent: self.encoders[agent].encode(observation, self.state_number(agent))
-            if agent in self.encoders
-            else observation
-            for agent, observation in observations.items()
-        }
+        encoded = dict(observations)
+        for agent in self.encoders.keys() & encoded.keys():
+            encoded[agent] = self.encoders[agent].encode(encoded[agent], self.state_number(agent))
+        return encoded
 
     def _info(self, agent: str, info: Mapping[str, Any], outcome: StepEvents, reward: float) -> dict[str, Any]:
         """Add to an info, for an agent of the team, what happened to it."""

@@ -27,6 +27,7 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from hocket.errors import SettingsError
 from hocket.evaluation.elimination import Chain, Elimination, Flags, Floats, Ints, Iteration, Report, find_blocks
+from hocket.graphs import flags_at
 
 UNIT = 2.0**-53  # the largest relative error of a rounding
 SMALLEST = 2.0**-1022  # probability; below it rounding errors are no longer relative
@@ -127,22 +128,19 @@ def _prune(chain: Chain, places: Ints) -> Network | None:
     """Keep the states that matter, without loops; None if the goal is out of reach."""
     count, source = chain.states, np.repeat(np.arange(chain.states), np.diff(chain.first))
     edges = coo_array((np.ones(len(source)), (source, chain.target)), shape=(count + 1, count + 1)).tocsr()
-    can_reach = _reached(edges.T.tocsr(), count)
+    can_reach, is_reached = (
+        flags_at(breadth_first_order(graph, root, return_predecessors=False), count + 1)
+        for graph, root in ((edges.T.tocsr(), count), (edges, 0))
+    )
     if not can_reach[0]:
         return None
-    live = np.flatnonzero(can_reach[:count] & _reached(edges, 0)[:count])
+    live = np.flatnonzero((can_reach & is_reached)[:count])
     number = np.full(count + 1, len(live) + 1)
     number[np.append(live, count)] = np.arange(len(live) + 1)
     kept = (number[source] < len(live)) & (chain.target != source)
     rows, columns = number[source[kept]], number[chain.target[kept]]
     matrix = coo_array((chain.probability[kept], (rows, columns)), shape=(len(live), len(live) + 2)).tocsr()
     return Network(matrix, np.bincount(rows), places[live])
-
-
-def _reached(edges: csr_array, root: int) -> Flags:
-    is_reached = np.zeros(edges.shape[0], np.bool_)
-    is_reached[breadth_first_order(edges, root, return_predecessors=False)] = True
-    return is_reached
 
 
 # The numbers and their errors.

@@ -32,7 +32,7 @@ PIECE = 10_000  # lines that are written in one go
 
 @dataclass(frozen=True)
 class Export:
-    """What was written."""
+    """The files that were written."""
 
     files: tuple[Path, ...]
     states: int
@@ -60,7 +60,7 @@ def export_team(
         known = f"{', '.join(STORM)} for Storm, {', '.join(PRISM)} for PRISM"
         raise SettingsError(f"the suffix of the file to write must be one of {known}; got {path.name!r}")
     if events is None and len(task.events) > MOST_WATCHED:
-        raise SettingsError(f"states can tell of {MOST_WATCHED} events, the task has {len(task.events):,}: name some")
+        raise SettingsError(f"states can record {MOST_WATCHED} events, the task has {len(task.events):,}: name some")
     names = check_events(task, task.events if events is None else events)
     tables, joint, _ = explore_team(task, policy, greedy, names, progress)
     team = split_by_events(joint)
