@@ -45,18 +45,13 @@ class Automaton(NamedTuple):
     def step(self, state: int, event: int) -> int:
         return int(self.move[state, self.column(event)])
 
-    @property
-    def stays(self) -> Flags:
-        """Which kinds of events leave which states as they are: [states, kinds]."""
-        return loops(self.move)
-
     def is_absorbing(self, state: int) -> bool:
         """Whether a state is never left."""
         return bool((self.move[state] == state).all())
 
     def relevant(self) -> list[int]:
         """List the events that change some state."""
-        return self._events_of(~np.asarray(self.stays.all(axis=0)))
+        return self._events_of(~np.asarray(loops(self.move).all(axis=0)))
 
     def _events_of(self, kinds: Flags) -> list[int]:
         """List the events of some kinds."""
@@ -85,7 +80,7 @@ class Automaton(NamedTuple):
     @property
     def dead_ends(self) -> Flags:
         """The states from which nothing is accepted, of which a minimal automaton has at most one: [states]."""
-        return np.asarray(~self.accepts & self.stays.all(axis=1))
+        return np.asarray(~self.accepts & loops(self.move).all(axis=1))
 
     @property
     def stays_accepting(self) -> bool:
@@ -160,7 +155,7 @@ def _representatives(left: Automaton, right: Automaton, accept: Combine) -> Call
     chosen = []  # [states of the side] the code of the pair that represents all pairs with this state; -1: none
     for side, order, factor in ((left, 1, right.states), (right, -1, 1)):
         code = np.full(side.states, -1, np.int64)
-        for state in np.flatnonzero(side.stays.all(axis=1)).tolist():
+        for state in np.flatnonzero(loops(side.move).all(axis=1)).tolist():
             verdict = accept(*(np.repeat(side.accepts[state], 2), np.array([False, True]))[::order])
             if verdict[0] == verdict[1]:
                 code[state] = state * factor

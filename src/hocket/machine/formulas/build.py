@@ -139,17 +139,13 @@ class FormulaMeaning:
     notes: tuple[str, ...] = ()
     parts: Mapping[str, RewardMachine] = field(default_factory=dict)  # whose composition the machine is, if it is one
 
-    @cached_property
-    def _number(self) -> dict[str, int]:
-        return {event: number for number, event in enumerate(self.events)}
-
     def follow(self, trace: Iterable[int]) -> tuple[int, ...]:
         """Take each conjunct through a trace of events by their numbers."""
         return reduce(partial(step_all, self.conjuncts), trace, (0,) * len(self.conjuncts))
 
     def say(self, trace: Sequence[str]) -> str:
         """Say in a sentence which conjuncts are broken after a trace or, if none is, which are still open."""
-        states = self.follow(self._number[event] for event in trace)
+        states = self.follow(map(self.events.index, trace))
         pairs = zip(self.conjuncts, states, strict=True)
         unmet = [(conjunct, state) for conjunct, state in pairs if not conjunct.automaton.accepts[state]]
         if broken := [conjunct.text for conjunct, state in unmet if conjunct.automaton.is_absorbing(state)]:
