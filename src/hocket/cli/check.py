@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +22,7 @@ from hocket.errors import AssignmentError, InfeasibleError, counted, located
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import decompose, enumerate_states
 from hocket.machine.formats.schema import LANGUAGES, Design, design_from
+from hocket.machine.names import invert
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.catalogue import load
 from hocket.task.task import Task
@@ -83,11 +84,7 @@ class OnSubject:
                 raise AssignmentError("--control is for machines only; in a task, the conditions of events decide")
             return subject.with_knows(given) if given else subject
         control = {**subject.control, **lists(self.control, "--control")}
-        knows = dict(subject.knows)
-        if not knows:
-            for event, agents in control.items():
-                for agent in agents:
-                    knows[agent] = (*knows.get(agent, ()), event)
+        knows = subject.knows or invert(control, chain.from_iterable(control.values()))
         return subject._replace(knows={**knows, **given}, control=control)
 
 
