@@ -114,10 +114,8 @@ class Projection:
         return self.machine(reward=None, trace_back=False)
 
     def machine(self, *, reward: Rewards | None, trace_back: bool = True) -> RewardMachine:
-        """Make the local machine; `reward` has the rewards of its transitions (None: 1 on entering a final class).
-
-        Its origin is the team machine or, if `trace_back`, the machine from which that was made.
-        """
+        """Make the local machine, with these rewards of its transitions (None: 1 on entering a final class); its origin
+        is the team machine or, if `trace_back`, the machine from which that was made."""
         number = np.cumsum(self.visible, dtype=np.int32) - np.int32(1)  # of the visible events, among themselves
         origin = _origin(self.team, self.classes) if trace_back else Origin(self.team.states, self.classes)
         names = _name_classes(origin, len(self.is_final))

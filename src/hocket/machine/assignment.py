@@ -109,10 +109,10 @@ def cheapest_assignment(
 
 
 def _solve(team: Team, known: Known, control: Known, cost: Costs | None, forbidden: Pairs, effort: int) -> Assignment:
-    """Find the cheapest events to add to local event sets, for independent parts one by one.
+    """Find the cheapest events to add, for independent parts one by one.
 
-    Where all pairs cost the same, only the agents that control or know an event of a part are considered: what another
-    agent would learn, one of them can learn instead.
+    If all pairs cost the same, only agents that control or know an event of a part are considered: what another agent
+    would learn, one of them can learn instead.
     """
     parts = independent_parts(team)
     if parts is None:
@@ -236,10 +236,8 @@ class _View(NamedTuple):
 
 
 class Failures:
-    """The failures of a machine whose states are all reachable; agents and events are numbers.
-
-    In a set of pairs, each agent has a row of `width` bits, with a bit for each event.
-    """
+    """The failures of a machine whose states are all reachable; agents and events are numbers, and in a set of pairs
+    each agent has a row of `width` bits, with a bit for each event."""
 
     def __init__(self, machine: RewardMachine, agents: int, effort: Effort) -> None:
         self.machine, self.agents, self.effort = machine, agents, effort
@@ -310,10 +308,8 @@ class Failures:
         return view
 
     def _why(self, row: bytes, state: int, event: int) -> list[int]:
-        """List events of which an agent must know one to prevent a failure.
-
-        The state is -1 if no agent knows the event; the number after those of the events stands for completion.
-        """
+        """List events of which an agent must know one to prevent a failure: an event in a state, the number after those
+        of the events for completion, or -1 as the state if no agent knows the event."""
         visible, completes = self._visible(row), event == len(self.machine.events)
         if state < 0 or not (completes or visible[event]):
             return [event]
@@ -321,10 +317,8 @@ class Failures:
         return confuse(self.machine, visible, self._view(row).classes, state, -1 if completes else event)[1]
 
     def _find_unshared(self, rows: list[bytes]) -> Refutation | None:
-        """Find an event whose rewards are no sum of local ones, if the machine has general rewards.
-
-        Adding events keeps sums possible: finer local states and further agents add unknowns to the equations.
-        """
+        """Find an event whose general rewards are no sum of local ones; with more events known, sums stay possible, as
+        finer local states and further agents add unknowns to the equations."""
         if self._decimals is None:
             return None
         for event in np.flatnonzero(self._happens).tolist():

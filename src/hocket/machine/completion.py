@@ -96,8 +96,7 @@ def find_completion(machine: RewardMachine | Composition) -> Completion:
 
 def _search(machine: RewardMachine, preferred: Flags | None = None) -> tuple[bool, int | None]:
     """Say whether a final state is reachable, and find a nearest dead end: first among the preferred states, and among
-    states that are never left.
-    """
+    states that are never left."""
     order = machine.reach.order
     can_complete = can_reach(machine.graph, machine.is_final)
     dead = order[~can_complete[order]]
@@ -145,10 +144,8 @@ def _of_composition(team: Composition) -> Completion:
 
 
 def _most_states(team: Composition) -> int:
-    """Bound the number of joint states by the work of expanding one: its parts, and the events that they propose.
-
-    The number of a joint state has a digit for each part, so that this takes longer if there are many.
-    """
+    """Bound the number of joint states by the work of expanding one: its parts, and the events that they propose; the
+    number of a joint state has a digit for each part, so that this takes longer if there are many."""
     parts = len(team.parts)
     proposed = sum(int(np.diff(part.graph.first).max(initial=0)) for part in team.parts.values())
     return max(1, min(LARGEST_SEARCH, MOST_LISTED // (parts + proposed * (1 + parts // MANY_PARTS))))
@@ -250,10 +247,8 @@ class _ExhaustedError(Exception):
 
 
 def find_blocked(team: Composition, effort: int) -> Free | Blocked | None:
-    """Find a dead end or prove that there is none; None if a part has cycles, or if it takes more than `effort`.
-
-    The unit of effort is to look at a part once. Events that can happen in only one way make no branches or nodes.
-    """
+    """Find a dead end or prove that there is none; None if a part has cycles, or if it takes more than `effort`, whose
+    unit is to look at a part once. Events that can happen in only one way make no branches or nodes."""
     owners = list(team.owners.values())
     parts = [_collapse(machine, team, owners) for machine in team.parts.values()]
     if any(_is_cyclic(part) for part in parts):
@@ -289,10 +284,8 @@ class _DeadEndSearch:
             raise _ExhaustedError
 
     def run(self, node: _JointNode) -> list[int] | None:
-        """Take the steps to which there is no alternative; list the events to branch by, or None in a dead end.
-
-        Parts that cannot do anything never will again; if one of them is not final, it is a dead end.
-        """
+        """Take the steps to which there is no alternative; list the events to branch by, or None in a dead end: where
+        parts that are not final can do nothing, as they never will again."""
         branching: list[list[int]] = []
         undecided: dict[int, None] = {}  # parts of groups with several steps, which no other part can disturb
         while node.active:
@@ -326,8 +319,7 @@ class _DeadEndSearch:
 
     def group(self, joint: Sequence[int], part: int) -> tuple[list[int], list[int]]:
         """List the parts that have events which a part proposes, or which these parts propose in turn; also list those
-        of the events that can happen.
-        """
+        of the events that can happen."""
         members, group = {part}, [part]
         proposed: dict[int, None] = {}
         for other in group:  # grows while it is read
@@ -457,7 +449,7 @@ def completes_without(machine: RewardMachine, event: str) -> bool:
 def find_idle(team: Team, machines: Parts, controls: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
     """Find agents that can complete their local machines without events that they control and that the team needs.
 
-    Such an agent is not rewarded for these events, so that the team may wait for ever. Large teams are not examined.
+    As such events bring them no reward, the team may wait for ever. Large teams are not examined.
     """
     whole = team if isinstance(team, Composition) else Composition({"team": team})
     parts = [*whole.parts.values()]

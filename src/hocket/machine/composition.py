@@ -96,8 +96,7 @@ class Composition:
 
     def reachable(self, most: int) -> tuple[Ints, RewardMachine] | None:
         """Tabulate the reachable joint states breadth first, [states, parts], and make their machine, which is rewarded
-        for completion alone. None if there are more than `most`.
-        """
+        for completion alone. None if there are more than `most`."""
         states, edges = _explore(self._machines, self.events, most)
         if edges[2].max(initial=0) >= len(states):
             return None

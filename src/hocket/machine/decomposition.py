@@ -233,11 +233,8 @@ def unknown_events(machine: RewardMachine, projections: Sequence[Projection]) ->
 
 
 def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
-    """Find a state nearest to the initial one in which the composition allows what the team machine does not.
-
-    Returns the state and the phantom event, or -1 for a premature completion; None if the machine, all of whose states
-    must be reachable, is decomposable.
-    """
+    """Find a state nearest to the initial one in which the composition allows what the team machine does not, and the
+    phantom event, or -1 for a premature completion; None if it is decomposable. All states must be reachable."""
     order = machine.reach.order
     all_final = np.logical_and.reduce([projection.is_final[projection.classes[order]] for projection in projections])
     premature = np.flatnonzero(all_final & ~machine.is_final[order])

@@ -159,8 +159,8 @@ class _Piece:
 def _pieces(decomposition: Decomposition, chosen: Deciders, hearers: Known, closed: Closed) -> Iterator[_Piece]:
     """Lay out the reachable states of a team machine, part by part if the parts are independent.
 
-    A composition of the agents' machines may be too large to be listed. Then nothing is yielded if a few machines at a
-    time prove that delays are harmless, and otherwise it is an error.
+    If a composition is too large, nothing is yielded if a few machines at a time prove that delays are harmless, and
+    otherwise it is an error.
     """
     machine, machines = decomposition.machine, decomposition.machines
     if isinstance(machine, Composition) and machine.is_split_by(decomposition.knows):
@@ -329,13 +329,8 @@ class DelayCheck:
             fields = {key: value for key, value in vars(self.counterexample).items() if key != "is_trace"}
             example = {key: list(value) if isinstance(value, tuple) else value for key, value in fields.items()}
             example["explanation"] = _describe(self.counterexample, self.sentences)
-        return {
-            "tolerant": self.tolerant,
-            "agree": [list(pair) for pair in self.agree],
-            "critical": [list(pair) for pair in self.critical],
-            "exact": self.exact,
-            "counterexample": example,
-        }
+        pairs = {"agree": [list(pair) for pair in self.agree], "critical": [list(pair) for pair in self.critical]}
+        return {"tolerant": self.tolerant, **pairs, "exact": self.exact, "counterexample": example}
 
 
 def find_delays(

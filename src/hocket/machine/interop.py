@@ -23,7 +23,6 @@ Missing = Literal["sink", "stay"]
 Triples = list[tuple[str, str, str]]
 Rewards = dict[tuple[str, str], float]
 
-EVENT_NAMES = ("event", "label")  # the attributes of an edge that may have its event, by preference
 FLAGS = {"true": True, "false": False}  # as in files that have only text
 
 
@@ -190,7 +189,7 @@ def _marked(graph: DiGraph, names: Mapping[Hashable, str], attribute: str, liste
 
 
 def _events_of_edge(source: str, target: str, attributes: Mapping[str, object]) -> list[str]:
-    for attribute in EVENT_NAMES:
+    for attribute in ("event", "label"):
         if attribute in attributes:
             value = attributes[attribute]
             return [_name(event, "an event") for event in (value if isinstance(value, list | tuple) else [value])]

@@ -34,6 +34,7 @@ class Labelled(NamedTuple):
 Part = str | RewardMachine | Labelled
 Machines = Sequence[tuple[str, RewardMachine]]  # with their names
 States = tuple[str, ...]  # of parts that run at the same time; "" for one that can no longer be completed
+Follow = Callable[[States], Iterable[tuple[str, States]]]
 
 
 def sequence(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
@@ -59,7 +60,8 @@ def _sequence(parts: Machines) -> RewardMachine:
     def name(key: tuple[int, str]) -> str:
         return _inside(*parts[key[0]], key[1]) if key[0] < len(parts) else DONE
 
-    return _build((0, starts[0]), follow, lambda key: key[0] == len(parts), name, parts)
+    events = (event for _, machine in parts for event in machine.events)
+    return _build((0, starts[0]), follow, lambda key: key[0] == len(parts), name, events)
 
 
 def any_order(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
@@ -83,7 +85,7 @@ def any_order(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
             for event, target in row.items():
                 yield event, (*key[:index], target, *key[index + 1 :])
 
-    return _side_by_side(labelled, follow, all, ", ")
+    return _parallel(labelled, follow, all, ", ")
 
 
 def either(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
@@ -99,7 +101,7 @@ def either(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
         for event in dict.fromkeys(chain(*rows)):
             yield event, tuple(row.get(event, "") for row in rows)
 
-    return _side_by_side(labelled, follow, any, " or ")
+    return _parallel(labelled, follow, any, " or ")
 
 
 def _rows(key: States, parts: Machines) -> list[Mapping[str, str]]:
@@ -107,12 +109,7 @@ def _rows(key: States, parts: Machines) -> list[Mapping[str, str]]:
     return [machine.moves.get(state, {}) for state, (_, machine) in zip(key, parts, strict=True)]
 
 
-def _side_by_side(
-    parts: Machines,
-    follow: Callable[[States], Iterable[tuple[str, States]]],
-    enough: Callable[[Iterable[bool]], bool],
-    joint: str,
-) -> RewardMachine:
+def _parallel(parts: Machines, follow: Follow, enough: Callable[[Iterable[bool]], bool], joint: str) -> RewardMachine:
     """Build the machine of parts that run at the same time; `enough` says whether it is done, by which parts are."""
 
     def is_done(key: States) -> bool:
@@ -124,7 +121,8 @@ def _side_by_side(
         active = zip(parts, key, strict=True)
         return joint.join(_inside(*part, end, ": ") for part, end in active if end and end not in part[1].final)
 
-    return _build(tuple(machine.initial for _, machine in parts), follow, is_done, name, parts)
+    events = (event for _, machine in parts for event in machine.events)
+    return _build(tuple(machine.initial for _, machine in parts), follow, is_done, name, events)
 
 
 def repeat(part: Part, times: int) -> RewardMachine:
@@ -162,7 +160,7 @@ def within(part: Part, most_events: int, events: Iterable[str] | None = None) ->
             return DONE
         return f"{_inside(label, machine, state, ': ')}, {remaining} left" if remaining else LATE
 
-    return _build((machine.initial, most), follow, lambda key: key[0] in machine.final, name, [(label, machine)])
+    return _build((machine.initial, most), follow, lambda key: key[0] in machine.final, name, machine.events)
 
 
 def unfold(machine: RewardMachine, calls: Mapping[str, RewardMachine]) -> RewardMachine:
@@ -200,7 +198,8 @@ def unfold(machine: RewardMachine, calls: Mapping[str, RewardMachine]) -> Reward
         return not key[1] and key[0] in machine.final
 
     also = [(state, "", "") for state in machine.states]
-    return _build(also[machine.start], follow, is_final, name_state, [("", machine), *calls.items()], also, calls)
+    events = (event for part in (machine, *calls.values()) for event in part.events if event not in calls)
+    return _build(also[machine.start], follow, is_final, name_state, events, also)
 
 
 def rename_events(machine: RewardMachine, names: Mapping[str, str]) -> RewardMachine:
@@ -225,9 +224,8 @@ def _build(
     follow: Callable[[Key], Iterable[tuple[str, Key]]],
     is_final: Callable[[Key], bool],
     name: Callable[[Key], str],
-    parts: Machines,
+    events: Iterable[str],
     also: Iterable[Key] = (),
-    calls: Mapping[str, RewardMachine] | None = None,
 ) -> RewardMachine:
     """Build the machine of all keys that follow from the start or others; keys with the same name are one state."""
     transitions: dict[tuple[str, str], str] = {}
@@ -247,8 +245,7 @@ def _build(
             if transitions.setdefault((state, event), name(end)) != name(end):
                 raise MachineError(f"in state {state!r} two parts begin with {event!r}, and nothing says which of them")
             queue.append(end)
-    events = [event for _, machine in parts for event in machine.events if event not in (calls or {})]
-    events += [event for _, event in transitions]
+    events = [*events, *(event for _, event in transitions)]
     final = [state for state, key in keys.items() if is_final(key)]
     return RewardMachine(initial=name(start), transitions=transitions, final=final, events=events, states=keys)
 

@@ -112,11 +112,9 @@ class RewardMachine:
     def _from_rows(
         cls, initial: str, rows: Rows[str], lists: Mapping[str, Iterable[str]], rewards: Rows[float] | None
     ) -> RewardMachine:
-        """Build a machine from tables as in files, state -> event -> state, and rewards likewise.
-
-        `lists` may have `final`, `events` and `states`. If a state has an empty row and `states` are not given, they
-        are all states in the table, those with rows first.
-        """
+        """Build a machine from tables as in files, state -> event -> state, and rewards likewise; `lists` may have
+        `final`, `events` and `states`. If a state has an empty row and `states` are not given, they are all states in
+        the table, those with rows first."""
         moves, states = TransitionColumns.of_rows(rows), lists.get("states")
         if states is None and not all(rows.values()):
             states = dict.fromkeys(chain(rows, moves.states))

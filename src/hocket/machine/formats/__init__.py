@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -56,10 +57,8 @@ def save_machine(machine: RewardMachine, path: str | Path) -> None:
 
 
 def load_design(path: str | Path, document: object = None, files: Files | None = None) -> Design:
-    """Read a machine and, if the file has them, local event sets and control.
-
-    `document` is the content of a TOML or JSON file, if it is already parsed; `files` are those that it may call.
-    """
+    """Read a machine and, if the file has them, local event sets and control; `document` is the content of a TOML or
+    JSON file, if it is already parsed, and `files` are those that it may call."""
     path = Path(path)
     form = _format_of(path)
     content = read_text(path, form.limit) if document is None else ""
@@ -84,12 +83,9 @@ def files_in(folder: Path | None, *callers: str) -> Files:
 
 def beside(folder: Path | None, name: str, where: str) -> Path:
     """Return the path of a file in the folder of the file that names it; other paths and links out of it are errors."""
-    try:
-        is_inside = folder is not None and Path(name).name == name
-        if folder is not None and is_inside and (folder / name).resolve().parent == folder.resolve():
+    with suppress(OSError, ValueError, RuntimeError):  # a name that no file can have, or a cycle of links
+        if folder is not None and Path(name).name == name and (folder / name).resolve().parent == folder.resolve():
             return folder / name
-    except (OSError, ValueError, RuntimeError):  # a name that no file can have, or a cycle of links
-        pass
     raise FormatError(f"must be a file in the folder of this file, got {name!r}", where=where)
 
 

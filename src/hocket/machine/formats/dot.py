@@ -46,7 +46,7 @@ def read(content: str) -> RewardMachine:
     initial: str | None = None
     shapes: list[tuple[str, str]] = []
     events: list[str] = []
-    triples: list[tuple[str, str, str]] = []
+    moves: list[tuple[str, str, str]] = []
     rewards: dict[tuple[str, str], float] = {}
     lines = [line.strip() for line in content.removesuffix("\n").split("\n")]
     if lines[0] != HEAD:
@@ -63,7 +63,7 @@ def read(content: str) -> RewardMachine:
             initial = unquote(match[2])
         elif match := EDGE.fullmatch(line):
             state, target, event = (unquote(match[group]) for group in (1, 2, 3))
-            triples.append((state, event, target))
+            moves.append((state, event, target))
             try:
                 rewards[state, event] = float(match[4])
             except ValueError:
@@ -77,6 +77,4 @@ def read(content: str) -> RewardMachine:
     if initial is None:
         raise FormatError('has no arrow to the initial state, like: "start" -> "u0";')
     final, states = [state for state, shape in shapes if shape == "doublecircle"], [state for state, _ in shapes]
-    return RewardMachine(
-        initial=initial, transitions=triples, final=final, events=events, rewards=rewards, states=states
-    )
+    return RewardMachine(initial=initial, transitions=moves, final=final, events=events, rewards=rewards, states=states)

@@ -113,10 +113,8 @@ class HoaReading:
         return {*range(len(self.rows))} - others - self.leading_to(others, events | self.letters.silence)
 
     def accepting_by_edges(self) -> list[bool]:
-        """Say for each state whether it accepts, by the marks on edges alone.
-
-        It does if a silent step is accepted; where none is allowed, if all events that lead there are.
-        """
+        """Say for each state whether it accepts, by the marks on edges alone: whether a silent step is accepted or, if
+        none is allowed, all events that lead there are."""
         events, silence = self.letters.events, self.letters.silence
         by_mark, otherwise = set(), {self.start}
         for row in self.rows:

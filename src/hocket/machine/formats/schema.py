@@ -29,9 +29,7 @@ TABLE_KEYS = {
     "initial": as_text, "final": as_texts, "events": as_texts, "states": as_texts, "transitions": _as_rows,
     "rewards": table_of(table_of(as_number)), "calls": _as_rows,
 }  # fmt: skip
-CALL_KEYS = ("machine", *PARTS, "rename", "to")
 MACHINE_KEYS = (*TABLE_KEYS, *LANGUAGES, *PARTS)
-DESIGN_KEYS = (*TABLE_KEYS, "knows", "control", *LANGUAGES, *PARTS)
 
 MOST_CALLERS = 16  # files of which each calls the next
 
@@ -83,7 +81,7 @@ def design_from(document: object, files: Files | None = None) -> Design:
     """Build a design from nested dictionaries and lists, checking every key and type."""
     files = files or Files()
     table = as_table(document, "the document")
-    check_keys(table, DESIGN_KEYS)
+    check_keys(table, (*TABLE_KEYS, "knows", "control", *LANGUAGES, *PARTS))
     knows, control = (table_of(as_texts)(table.pop(key, {}), key) for key in ("knows", "control"))
     if not {*LANGUAGES} & {*table}:
         return Design(machine_from(table, files=files), knows, control)
@@ -176,7 +174,7 @@ class _Calls:
     def _build(self, name: str, where: str, _: Files) -> RewardMachine:
         row = self.rows[name]
         with located(where, kind=MachineError):
-            check_keys(row, CALL_KEYS, f"{where}.")
+            check_keys(row, ("machine", *PARTS, "rename", "to"), f"{where}.")
             keys = [key for key in row if key not in ("rename", "to")]
             if len(keys) != 1:
                 raise FormatError(f"must have a machine or one of {', '.join(PARTS)}, got {len(keys)}", where=where)
