@@ -92,12 +92,19 @@ class FormatError(HocketError):
 
 
 @contextmanager
-def located(where: str = "", path: str | Path | None = None, kind: type[HocketError] = HocketError) -> Iterator[None]:
-    """Add to the message of an error where it is: a file, a line or a key, which may end in a dot."""
+def located(
+    where: str = "", path: str | Path | None = None, kind: type[HocketError] = HocketError, whole: str = ""
+) -> Iterator[None]:
+    """Add to the message of an error where it is: a file, a line or a key, which may end in a dot; refuse a `whole`,
+    such as "task", that is nested too deeply."""
     try:
         yield
     except kind as error:
         raise FormatError(str(error), path=path, where=where.rstrip(".") or None) from None
+    except RecursionError:
+        if not whole:
+            raise
+        raise FormatError(f"is nested too deeply to be a {whole}", path=path) from None
 
 
 def printable(text: str, longest: int = 200) -> str:

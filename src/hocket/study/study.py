@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from hocket.documents import Document, Read, as_any, as_number, as_table, as_text, as_texts, check_keys, entries
-from hocket.errors import FormatError, HocketError, SettingsError, known_names, shown
+from hocket.errors import FormatError, HocketError, SettingsError, known_names, located, shown
 from hocket.files import MEGABYTE, exists, read_text
 from hocket.lazy import explain_kinds
 from hocket.learn.batches import Batch
@@ -172,12 +172,8 @@ def load_study(name: str | Path, seeds: int | Iterable[int] | None = None) -> St
             path=path,
         )
     content = built_in.read_text(encoding="utf-8") if is_built_in else read_text(path, LIMIT)
-    try:
+    with located(path=path, whole="study"):
         return _study_from(toml.parse(content), path.parent, {} if seeds is None else {"seeds": seeds})
-    except RecursionError:
-        raise FormatError("is nested too deeply to be a study", path=path) from None
-    except HocketError as error:
-        raise FormatError(str(error), path=path) from None
 
 
 def _study_from(document: Document, folder: Path, changes: Mapping[str, object]) -> Study:

@@ -47,14 +47,11 @@ def read_task(path: Path, size: int | None = None, document: object = None, sour
     `source` the task's name for commands, by default its path."""
     if source is None:
         source = f"{path}" if size is None else f"{path}:{size}"
-    with located(path=path):
-        try:
-            if document is None:
-                content = read_text(path, LIMIT)
-                document = json_notation.parse(content) if path.suffix.lower() == ".json" else toml.parse(content)
-            return task_from(document, path.stem, path.parent, size, source)
-        except RecursionError:
-            raise FormatError("is nested too deeply to be a task") from None
+    with located(path=path, whole="task"):
+        if document is None:
+            content = read_text(path, LIMIT)
+            document = json_notation.parse(content) if path.suffix.lower() == ".json" else toml.parse(content)
+        return task_from(document, path.stem, path.parent, size, source)
 
 
 def task_from(

@@ -62,12 +62,9 @@ def load_design(path: str | Path, document: object = None, files: Files | None =
     path = Path(path)
     form = _format_of(path)
     content = read_text(path, form.limit) if document is None else ""
-    with located(path=path):
-        try:
-            files = files or files_in(path.parent, path.name)
-            return form.read(content, files) if document is None else design_from(document, files)
-        except RecursionError:
-            raise FormatError("is nested too deeply to be a machine") from None
+    with located(path=path, whole="machine"):
+        files = files or files_in(path.parent, path.name)
+        return form.read(content, files) if document is None else design_from(document, files)
 
 
 def files_in(folder: Path | None, *callers: str) -> Files:
