@@ -245,14 +245,14 @@ class Failures:
         self.width = 8 * self.row_bytes
         self._happens = flags_at(machine.graph.label, len(machine.events))
         self._possible = np.zeros((len(machine.events) + 1, len(machine.states)), np.bool_)  # the last row: completion
-        self._possible[:-1][self._happens] = True  # who knows an event that never happens never accepts it
+        self._possible[:-1][self._happens] = True  # events that never happen: no agent that knows one accepts it
         self._possible[machine.graph.label, machine.graph.source] = False
         self._possible[-1] = ~machine.is_final
         self._unknown = (self._possible.size + 7) // 8  # bytes before the failures that are events which no agent knows
         self._kept: dict[bytes, _View] = {}
         self._size = self._unknown + self.row_bytes + 4 * len(machine.states)  # bytes of a view
         self._decimals = None if machine.has_completion_rewards else Decimals(machine)
-        self._refuted: dict[tuple[int, frozenset[bytes]], Refutation | None] = {}  # by event and who knows it
+        self._refuted: dict[tuple[int, frozenset[bytes]], Refutation | None] = {}  # by event and what its knowers know
 
     def pair(self, agent: int, event: int) -> int:
         """Number a pair (agent, event)."""

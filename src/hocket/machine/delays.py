@@ -314,7 +314,7 @@ class DelayCheck:
         """The sentences of `explain`."""
         if self.counterexample is None:
             late = "An event may be heard late by agents that know it and do not decide on it."
-            at_once = "Whoever knows an event decides on it, so nothing is heard late."
+            at_once = "All agents that know an event decide on it, so no event is heard late."
             return (f"Delays: tolerant. {late if any(self.hearers.values()) else at_once}",)
         lines = ["Delays: not tolerant.", _describe(self.counterexample, self.sentences)]
         if self.critical:
