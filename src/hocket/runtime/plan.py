@@ -84,7 +84,7 @@ class Plan:
 def _list(graph: Graph, numbers: Sequence[int]) -> Transitions:
     """List the transitions of each state; `numbers` are those of the graph's events."""
     rows: list[dict[int, int]] = [{} for _ in range(graph.nodes)]
-    for source, label, target in zip(*(part.tolist() for part in graph[1:]), strict=True):
+    for source, label, target in graph.edges():
         rows[source][numbers[label]] = target
     return tuple(rows)
 
