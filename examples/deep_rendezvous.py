@@ -1,6 +1,6 @@
 """Train tasks in continuous space with Stable-Baselines3: each agent alone, with the team put together for tests.
 
-In a rendezvous agents move freely in a square, meet at a disc, and then each goes to a disc of its own. Each of them
+In a rendezvous agents move freely in a square, meet at a disc, and then each goes to its own disc. Each of them
 trains a DQN in its individual environment, with simulated teammates, once with counterfactual experience and once
 without. Agents train independently, in parallel processes; an agent's environment is the same in a team of two and in a
 team of three, so it trains once for both.
@@ -35,7 +35,7 @@ from plane import Plane
 from plane_tasks import buttons_plane, individual_in_plane, plane_from_task, scene_in_plane, team_in_plane
 
 LEARNERS = {True: "dqn+counterfactuals", False: "dqn"}  # by whether it has counterfactual experience
-TEST_SEED = 1_000_000  # of test episodes, which nobody has trained on
+TEST_SEED = 1_000_000  # of test episodes, different from those of training
 
 
 @dataclass(frozen=True)
@@ -86,25 +86,25 @@ class Options:
     """Sizes of the two hidden layers."""
 
     def world(self, name: str) -> tuple[hk.Task, Plane]:
-        """Load a task, and lay it out in the plane."""
+        """Load a task, and convert it to the plane."""
         task, rules = hk.load_task(name), {"speed": self.speed, "noise": self.noise, "directions": self.directions}
         rules["most_steps"] = self.max_episode_steps
         plane = buttons_plane(**rules) if name == "buttons" else plane_from_task(task, self.radius, **rules)
         return task, plane
 
     def school(self, name: str) -> str:
-        """Say on which task agents train: for all rendezvous on the largest, as it is the same to each of them."""
+        """Return the task on which agents train: of all rendezvous the largest, which contains the others' agents."""
         family = [task for task in self.tasks if task.startswith("rendezvous-")]
         return max(family, key=lambda task: int(task.rpartition("-")[2])) if name in family else name
 
     def settings(self) -> dict[str, float | int | bool]:
-        """List what the results of a run depend on, beside its task, steps and seed."""
+        """List the settings of a run, on which its results depend."""
         others = ("steps", "seeds", "processes")
         return {n: value for n, value in asdict(self).items() if isinstance(value, int | float) and n not in others}
 
 
 class Job(NamedTuple):
-    """What one process does."""
+    """The task of one process: an agent to train."""
 
     options: Options
     task: str
@@ -114,7 +114,7 @@ class Job(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """What an agent knew after each so many steps of training."""
+    """Snapshots of an agent's weights during training."""
 
     weights: Sequence[Weights]
     seconds: float  # of computing
@@ -134,14 +134,14 @@ class Snapshots(BaseCallback):
 
 
 def learner(job: Job) -> DQN:
-    """Make an agent's environment, and a model that has learnt nothing yet."""
+    """Make an agent's environment, and an untrained model."""
     options, (task, plane) = job.options, job.options.world(job.task)
     env = individual_in_plane(task, plane, job.agent, anywhere=options.anywhere)
     return DQN(
         "MlpPolicy",
         env,
         replay_buffer_class=hk.deep.CounterfactualReplayBuffer if job.counterfactuals else None,
-        buffer_size=len(env.machine.states) * options.steps,  # enough for all that happens
+        buffer_size=len(env.machine.states) * options.steps,  # enough for all experiences
         learning_starts=options.random_steps,
         learning_rate=options.learning_rate,
         gamma=options.discount,
@@ -166,7 +166,7 @@ def train(job: Job) -> Trained:
 
 
 def train_all(jobs: Sequence[Job], processes: int) -> Iterator[Trained]:
-    """Train agents side by side."""
+    """Train agents in parallel processes."""
     if processes == 1:
         yield from map(train, jobs)
         return
@@ -175,7 +175,7 @@ def train_all(jobs: Sequence[Job], processes: int) -> Iterator[Trained]:
 
 
 def examine(options: Options, name: str, trained: Mapping[Job, Trained]) -> hk.Record:
-    """Put a team together as it was after each so many steps, and let it play."""
+    """Test the team of each snapshot."""
     task, plane = options.world(name)
     team, scene = team_in_plane(task, plane), scene_in_plane(task, plane)
     models = {job.agent: learner(job) for job in trained}
@@ -205,7 +205,7 @@ def examine(options: Options, name: str, trained: Mapping[Job, Trained]) -> hk.R
 
 
 def keep(folder: Path, record: hk.Record, scene: hk.Scene, trained: Mapping[Job, Trained]) -> None:
-    """Write a team's tests, what its agents have learnt, and what there is to see into a folder."""
+    """Write a team's tests, policies and scene into a folder."""
     arrays = hk.deep.join_weights({job.agent: own.weights[-1] for job, own in trained.items()})
     policy = hk.Policy(record.task, record.digest, record.learner, record.seed, record.settings, arrays)
     policy.save(policy_path(open_store(folder), record))
@@ -213,7 +213,7 @@ def keep(folder: Path, record: hk.Record, scene: hk.Scene, trained: Mapping[Job,
 
 
 def line(record: hk.Record) -> str:
-    """Say in a line how good a team is."""
+    """Summarise a team's tests in a line."""
     review, tests = record.test_summary, record.tests["greedy"]
     assert review is not None
     good = [int(step) for step in np.unique(tests.step) if tests.success[tests.step >= step].mean() > 0.9]
@@ -242,9 +242,9 @@ def run(options: Options) -> list[hk.Record]:
 
 
 def main() -> None:
-    """Run what the command line asks for, and print how it went."""
+    """Run the command line, and print the results."""
     options, start = tyro.cli(Options, description=__doc__), time.perf_counter()
-    torch.set_num_threads(1)  # networks as small as these have nothing to share out
+    torch.set_num_threads(1)  # small networks do not profit from threads
     try:
         records = run(options)
     except hk.HocketError as error:

@@ -1,7 +1,7 @@
 """Two agents of level-based foraging (lbforaging) find food, eat it together, and each go home to a corner.
 
-Agent 0 scouts and tells agent 1, which cannot observe by itself that food was found. One agent cannot eat it alone.
-lbforaging is a Gymnasium environment with tuple spaces, and `hk.gym.wrap` takes it as it is.
+Agent 0 scouts: agent 1 cannot observe that food was found, but knows this event. One agent cannot eat the food alone.
+lbforaging is a Gymnasium environment with tuple spaces, which `hk.gym.wrap` accepts.
 Run: python examples/foraging.py
 """
 
@@ -42,7 +42,7 @@ def neighbours(row, column):
 
 
 def propose(agent, observation, eats):
-    """List what an agent proposes: food beside it (the scout), that it eats, and being home."""
+    """List what an agent proposes: food next to it (the scout), that it eats, and being home."""
     food, position, _ = read(observation)
     is_near = any(position in neighbours(*cell) for cell in food)
     holds = {"found": is_near and agent == "agent_0", "eaten": eats, f"home_{agent[-1]}": position == HOME[agent]}
@@ -50,12 +50,12 @@ def propose(agent, observation, eats):
 
 
 def label(step):
-    """Let each agent propose by itself; the environment rewards both in the step in which they eat together."""
+    """Return what each agent proposes; the environment rewards both in the step in which they eat together."""
     return {agent: propose(agent, seen, step.rewards[agent] > 0) for agent, seen in step.observations.items()}
 
 
 def ready(step):
-    """Let agent 1 propose the same by itself, where it eats as soon as it tries and synchronisation is simulated."""
+    """Return what agent 1 proposes when it trains alone: it eats as soon as it tries; agent 0 is simulated."""
     food, position, _ = read(step.observation)
     tries = step.action == LOAD and any(position in neighbours(*cell) for cell in food)
     return propose("agent_1", step.observation, tries)

@@ -1,7 +1,7 @@
 """Three pursuers of PettingZoo's sisl/pursuit hunt in turns and then gather in a corner.
 
-Pursuers 0 and 1 catch an evader together, then pursuers 1 and 2 catch another one; a catch with somebody else does not
-count. Pursuer 2 need not be told when it is its turn, since pursuer 1 takes part in both. Run: python examples/hunt.py
+Pursuers 0 and 1 catch an evader together, then pursuers 1 and 2 catch another one; catches of other pairs do not count.
+Pursuer 2 does not need to know the first catch, since pursuer 1 takes part in both. Run: python examples/hunt.py
 """
 
 from pettingzoo import make
@@ -38,7 +38,7 @@ def propose(agent, state, reward, observation):
 
 
 def label(step):
-    """Let each pursuer propose by itself; the machine of pursuer 1 knows which of its two catches is next."""
+    """Return what each pursuer proposes; the machine of pursuer 1 knows which of its two catches is next."""
     return {
         agent: propose(agent, step.states[agent], step.rewards[agent], seen)
         for agent, seen in step.observations.items()

@@ -1,6 +1,6 @@
-"""Two agents of MiniGrid, each in a room of its own: one finds the key, the other may then open its door.
+"""Two agents of MiniGrid, each in its own room: one finds the key, then the other may open its door.
 
-MiniGrid is for one agent, so each has a copy. What an agent sees is hashable, so `hk.train` learns tables: each agent
+MiniGrid is for one agent, so each has a copy. Observations are hashable, so `hk.train` learns q-tables: each agent
 alone, and then both as a team.
 
     pip install minigrid ".[gym]"
@@ -22,7 +22,7 @@ STEPS, SETTINGS = 20_000, {"max_episode_steps": 100, "test_every": 5_000, "disco
 
 
 def propose(agent, room):
-    """Say what an agent notices: that it carries a key, or that its door is open."""
+    """Return what an agent proposes: that it carries a key, or that its door is open."""
     if agent == "A1":
         return "key" if room.carrying is not None else None
     is_open = any(isinstance(thing, Door) and thing.is_open for thing in room.grid.grid)
@@ -34,7 +34,7 @@ def label(step):
 
 
 def where(rooms):
-    """Say where agents are: the rooms are shown side by side."""
+    """Return the positions of agents; the rooms are shown side by side."""
     places = {agent: room.unwrapped.agent_pos for agent, room in rooms.items()}
     return {agent: (x + 0.5 + 5 * side, y + 0.5) for side, (agent, (x, y)) in enumerate(places.items())}
 

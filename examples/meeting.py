@@ -1,7 +1,7 @@
-"""Two agents of mpe2's simple_spread each visit a landmark of their own, in any order, and then meet.
+"""Two agents of mpe2's simple_spread each visit their own landmark, in any order, and then meet.
 
-The environment is continuous. Its own reward is for covering landmarks; the machine defines a different task, and the
-environment is not changed. Run: python examples/meeting.py
+The environment is continuous. It rewards covering landmarks; the machine defines a different task, and the environment
+is not changed. Run: python examples/meeting.py
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ def propose(agent, observation, teammate_is_near):
 
 
 def label(step):
-    """Let each agent propose by itself when it is at its landmark, and when the other is near."""
+    """Return what each agent proposes: that it is at its landmark, and that the other is near."""
     seen = step.observations
     return {agent: propose(agent, seen[agent], np.linalg.norm(seen[agent][8:10]) < TOGETHER) for agent in seen}
 
@@ -47,7 +47,7 @@ def walk(agent, seen):
     """Go to the landmark or, if it has been visited according to the machine, to the other agent, if there is one."""
     observation = seen["world"]
     way = landmark(agent, observation) if seen["machine"] == 0 else np.append(observation[8:10], (0, 0))[:2]
-    push = np.clip(2 * way - observation[:2], -0.5, 0.5)  # less and less, so as not to run past it
+    push = np.clip(2 * way - observation[:2], -0.5, 0.5)  # smaller near the target, so that it does not overshoot
     return np.array([0, *np.maximum([-push[0], push[0], -push[1], push[1]], 0)], np.float32)
 
 

@@ -1,7 +1,7 @@
 """Two robots of VMAS's navigation drive to their goals one after the other and then meet; PPO in one file learns it.
 
-Robot 0 drives to its goal first, robot 1, who is told, to its own, and then they come together. The reward machines are
-tensors with a row for each copy of the world: `machines.step` is all that is added to the loop.
+Robot 0 drives to its goal first, then robot 1, which knows this event, to its own, and then they meet. The reward
+machines are tensors with a row for each copy of the environment; only `machines.step` is added to the loop.
 
     pip install torch vmas ".[gym]"
     python examples/navigation.py
@@ -35,7 +35,7 @@ def distances(env):
 
 
 def conditions(env):
-    """Say which robot's condition for which event holds: [copies, agents, events], in the order of the machine."""
+    """Compute which conditions hold: [copies, agents, events], in the order of the machine."""
     first, second, apart = distances(env)
     nothing, meets = torch.zeros_like(first, dtype=torch.bool), apart < TOGETHER
     return torch.stack(
@@ -44,13 +44,13 @@ def conditions(env):
 
 
 def ways_left(env, state):
-    """Measure the way to whatever comes next: for shaping, which leaves the best policies the best."""
+    """Measure the distance to the next goal: for shaping, which does not change the optimal policies."""
     first, second, apart = distances(env)
     return torch.where(state == 0, first + second + apart, torch.where(state == 1, second + apart, apart))
 
 
 class Robot(nn.Module):
-    """What both robots share: the policy and the values."""
+    """The network that both robots share: the policy and the values."""
 
     def __init__(self, features):
         super().__init__()
@@ -104,7 +104,7 @@ def main():
 
 
 def learn(robot, optimizer, moments, last):
-    """Improve the policy from what was seen: proximal policy optimisation."""
+    """Improve the policy by proximal policy optimisation."""
     seen, actions, chances, values, rewards, dones = moments
     with torch.no_grad():
         later, gain, gains = robot(last)[1], 0.0, torch.zeros_like(rewards)

@@ -1,7 +1,7 @@
 """Two cooks of JaxMARL's Overcooked share a task, and a small IPPO learns it; everything is compiled by JAX.
 
-Cook 0 takes an onion and puts it into the pot; then cook 1, who is told, takes a plate. The reward machines run inside
-the compiled loop, as arrays with a row for each copy of the kitchen: `machines.step` is all that is added to it.
+Cook 0 takes an onion and puts it into the pot; then cook 1, which knows this event, takes a plate. The reward machines
+run inside the compiled loop, as arrays with a row for each copy of the kitchen; only `machines.step` is added to it.
 
     pip install jaxmarl ".[gym]"
     python examples/overcooked.py
@@ -29,14 +29,14 @@ SPLIT = hk.decompose(MACHINE, KNOWS, control={"onion": ["agent_0"], "pot": ["age
 
 
 def conditions(kitchen, info):
-    """Say which cook's condition for which event holds: [agents, events], in the order onion, pot, plate."""
+    """Compute which conditions hold: [agents, events], in the order onion, pot, plate."""
     onion, plate = (kitchen.agent_inv == OBJECT_TO_INDEX[thing] for thing in ("onion", "plate"))
-    pot = jnp.array([info["shaped_reward"]["agent_0"] == 3, False])  # which the kitchen pays for an onion in the pot
+    pot = jnp.array([info["shaped_reward"]["agent_0"] == 3, False])  # the reward for an onion in the pot
     return jnp.stack([onion, pot, plate], axis=-1)
 
 
 class Cook(nn.Module):
-    """What both cooks share: the policy and the values."""
+    """The network that both cooks share: the policy and the values."""
 
     @nn.compact
     def __call__(self, seen):
@@ -72,7 +72,7 @@ def make_training():
         _, kitchen, _, over, info = jax.vmap(env.step_env)(keys[:COPIES], kitchen, acts)
         before = state.agents
         state, _, reward, completed = machines.step(state, jax.vmap(conditions)(kitchen, info))
-        advanced = (state.agents != before).any(-1)  # a little for each event on the way
+        advanced = (state.agents != before).any(-1)  # a small reward for each event
         done = completed | over["__all__"]
         fresh = jax.vmap(env.reset)(keys[COPIES:-1])[1]
         kitchen = jax.tree.map(

@@ -1,8 +1,8 @@
-"""A world without cells: agents move in a square of the plane, and places are discs in it.
+"""A continuous environment: agents move in a square of the plane, and places are discs in it.
 
-A `Plane` is a small description; `team` makes of it a PettingZoo environment for all agents, `individual` a
-Gymnasium one for one of them. In both an agent sees where it is and nothing else, and chooses how fast to move in which
-direction. There is no reward in either; `plane_tasks.py` wraps them with the machines of a task (`hocket.gym.wrap`).
+A `Plane` is a description; its method `team` makes a PettingZoo environment for all agents, `individual` a Gymnasium
+environment for one agent. In both an agent observes only its position, and its action is a velocity. There are no
+rewards; `plane_tasks.py` wraps the environments with the machines of a task (`hocket.gym.wrap`).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from hocket.task.conditions import Condition
 Point = NDArray[np.float32]  # [2] of x, to the right, and y, down; the middle is (0, 0), and both lie in -1 to 1
 Experience = tuple[Any, Any, Any, Any, Any]  # observation, reward, terminated, truncated, info: for one or for each
 METADATA = {"name": "plane_v0", "render_modes": ["rgb_array"], "render_fps": 15, "is_parallelizable": True}
-PIXELS = 320  # a picture is so wide and high
+PIXELS = 320  # width and height of a picture
 AGENT_PIXELS = 6  # radius of an agent in a picture
 
 
 class Disc(NamedTuple):
-    """A round place; lengths are those of the plane."""
+    """A round place, in units of the plane."""
 
     x: float
     y: float
@@ -53,8 +53,8 @@ class Plane:
     starts: Mapping[str, tuple[float, float]]  # agent -> x, y
     places: Mapping[str, Disc]
     side: float = 10.0
-    speed: float = 0.4  # the longest way in a step
-    noise: float = 0.05  # standard deviation, in either direction, of where a step ends
+    speed: float = 0.4  # the longest distance in a step
+    noise: float = 0.05  # standard deviation of the end of a step, in either direction
     directions: int | None = None  # so many, at full speed, or to stay; None: any velocity
     most_steps: int = 150  # of an episode
 
@@ -87,7 +87,7 @@ class Plane:
 
     @cached_property
     def observation_space(self) -> spaces.Box:
-        """Where an agent can be, as it sees it: the sides of the square are at -1 and 1."""
+        """Positions as agents observe them: the sides of the square are at -1 and 1."""
         return spaces.Box(-1.0, 1.0, (2,), np.float32)
 
     @cached_property
@@ -109,13 +109,13 @@ class Plane:
         return IndividualPlane(self, agent, anywhere, render_mode)
 
     def start(self, agent: str) -> Point:
-        """Say where an agent starts, as it sees it."""
+        """Return the start of an agent, as it observes it."""
         if agent not in self.starts:
             raise TaskError(f"agent {agent!r} does not exist ({known_names(agent, self.starts)})", key="starts")
         return self.seen(*self.starts[agent])
 
     def velocity(self, action: Any) -> NDArray[np.float64]:  # of the action space
-        """Translate an action into the way of a step without noise."""
+        """Convert an action to the displacement of a step without noise."""
         if self.directions is None:
             way = np.asarray(action, np.float64)
             if way.shape != (2,) or not np.isfinite(way).all():
@@ -130,7 +130,7 @@ class Plane:
         return self.speed * np.array([np.cos(angle), np.sin(angle)])
 
     def aim(self, point: Point, action: Any, random: np.random.Generator) -> Point:
-        """Find where a step would lead if nothing were closed; nobody leaves the square."""
+        """Compute the target of a step if no place were closed; it is limited to the square."""
         way = self.velocity(action) + self.noise * random.standard_normal(2)
         return np.clip(point + 2 * way / self.side, -1, 1).astype(np.float32)
 
@@ -145,12 +145,12 @@ class Plane:
         return self.places[place]
 
     def is_at(self, point: Point, place: str) -> bool:
-        """Say whether a point, as an agent sees it, lies in a place."""
+        """Say whether an observed point lies in a place."""
         disc = self.disc(place)
         return bool(np.hypot(*(point - self.seen(disc.x, disc.y))) <= 2 * disc.radius / self.side)
 
     def meets(self, point: Point, condition: Condition) -> bool:
-        """Say whether an agent at a point fulfils a condition of an event."""
+        """Say whether an agent at a point satisfies a condition of an event."""
         return any(way.place is None or self.is_at(point, way.place) == way.inside for way in condition.ways)
 
     def picture(self, points: Mapping[str, Point]) -> NDArray[np.uint8]:
@@ -172,20 +172,20 @@ class Plane:
         return choose_colors(self.places)
 
     def seen(self, x: float, y: float) -> Point:
-        """Say how an agent sees that it is at x, y."""
+        """Convert x, y to an observation."""
         return np.array([2 * x / self.side - 1, 2 * y / self.side - 1], np.float32)
 
     def at(self, point: Point) -> tuple[float, float]:
-        """Say at which x, y an agent is that sees itself at a point."""
+        """Convert an observation to x, y."""
         x, y = ((float(part) + 1) * self.side / 2 for part in point)
         return x, y
 
 
 class PlaneTeam(ParallelEnv[str, Point, Any]):
-    """All agents of a plane at once; they do not get into each other's way.
+    """All agents of a plane in one environment, without collisions.
 
-    `closed(agent)` says which places are closed to an agent now: a step that would end in one leads nowhere. It is for
-    whoever puts the team to a task to set.
+    `closed(agent)` returns the places that are closed to an agent now: a step that would end in one does not move it.
+    The code that adds a task sets it.
     """
 
     metadata = METADATA
@@ -196,7 +196,7 @@ class PlaneTeam(ParallelEnv[str, Point, Any]):
         self.possible_agents = list(plane.starts)
         self.agents: list[str] = []
         self.closed: Callable[[str], Iterable[str]] = lambda agent: ()
-        self.points: dict[str, Point] = {}  # where everyone is, as they see it
+        self.points: dict[str, Point] = {}  # the observed positions of all agents
         self.time = 0
         self._random = np.random.default_rng()
 
@@ -242,7 +242,7 @@ class PlaneTeam(ParallelEnv[str, Point, Any]):
 
     @property
     def where(self) -> dict[str, tuple[float, float]]:
-        """Where in the square everyone is."""
+        """The positions of all agents in the square."""
         return {agent: self.plane.at(point) for agent, point in self.points.items()}
 
     def _seen(self) -> dict[str, Point]:
@@ -253,9 +253,9 @@ class PlaneTeam(ParallelEnv[str, Point, Any]):
 
 
 class IndividualPlane(gymnasium.Env[Any, Any]):
-    """An agent of a plane without the others: for it everything is as in the team.
+    """An agent of a plane without the others, with the same dynamics as in the team.
 
-    `closed()` says which places are closed to it now, and an info where its step was `aimed` at.
+    `closed()` returns the places that are closed to it now; infos have the target of its step as `aimed`.
     """
 
     metadata = METADATA

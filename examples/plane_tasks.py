@@ -1,4 +1,4 @@
-"""Tasks in the plane: the events and the machine of a task on a grid, in a world without cells (`plane.py`)."""
+"""Tasks in the plane: the events and the machine of a grid task in a continuous environment (`plane.py`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RADIUS = 0.8  # of a place, in cells
 
 
 def plane_from_task(task: Task, radius: float = RADIUS, **settings: Any) -> Plane:
-    """Lay a task's map out in the plane, with a disc of some radius in place of each cell that is a place.
+    """Convert a task's map to a plane, with a disc of some radius for each cell that is a place.
 
     A cell is a square of length 1. The map must be square and without walls and gates, and a place a single cell.
     `settings` are `speed`, `noise`, `directions` and `most_steps`.
@@ -41,7 +41,7 @@ def plane_from_task(task: Task, radius: float = RADIUS, **settings: Any) -> Plan
 
 
 def buttons_plane(**settings: Any) -> Plane:  # speed, noise, directions, most_steps
-    """Lay the task `buttons` out in the plane: a region that is closed until an event surrounds what is to be reached.
+    """Convert the task `buttons` to a plane; a region that is closed until an event surrounds each target.
 
     >>> buttons_plane().places["red button"], buttons_plane().places["green region"]
     (Disc(x=8.0, y=4.5, radius=0.8), Disc(x=8.0, y=4.5, radius=1.8))
@@ -63,7 +63,7 @@ def buttons_plane(**settings: Any) -> Plane:  # speed, noise, directions, most_s
 
 
 def _known(settings: dict[str, Any]) -> dict[str, Any]:
-    """Require settings of a plane that have to do with moving."""
+    """Require settings of a plane that are about moving."""
     known = ("speed", "noise", "directions", "most_steps")
     for name in settings:
         if name not in known:
@@ -118,7 +118,7 @@ def individual_in_plane(
     observation: str = "onehot",
     render_mode: str | None = None,
 ) -> IndividualView:
-    """Put one of a task's agents into a plane by itself, with teammates that are only simulated.
+    """Put one agent of a task into a plane, with simulated teammates.
 
     With `anywhere`, episodes start at points drawn evenly from all of the plane.
     """
@@ -131,7 +131,7 @@ def individual_in_plane(
         return _proposed(plane, conditions, step.observation)
 
     def valid(step: IndividualStep, state: str) -> bool:
-        """Say whether gates would have done the same in another state: let the step happen, or not."""
+        """Say whether gates would have had the same effect on the step in another state."""
         stopped, otherwise = (plane.is_in_any(step.info["aimed"], closed[each]) for each in (step.state, state))
         return stopped == otherwise
 
@@ -167,7 +167,7 @@ def _proposed(plane: Plane, conditions: Mapping[str, Condition], point: Point) -
 
 
 def scene_in_plane(task: Task, plane: Plane) -> Scene:
-    """Say what there is to see of a task in a plane: discs, agents and their machines."""
+    """Make the scene of a task in a plane: discs, agents and their machines."""
     scene = scene_of(task)
     known = {name: area for area in scene.areas for name in area.names}
     areas = []

@@ -1,4 +1,4 @@
-"""What the scripted policies of the other examples share: shortest paths, and printing what happens."""
+"""Shared code of the scripted policies in the other examples: shortest paths, and printing episodes."""
 
 from collections import deque
 
@@ -24,7 +24,7 @@ def next_cell(start, goals, is_free):
 
 
 def play_team(env, act, seed):
-    """Play an episode of a wrapped world in which everyone acts by `act(agent, what it sees)`; say what happens."""
+    """Play an episode of a wrapped environment with actions `act(agent, observation)`; print its events."""
     seen, _ = env.reset(seed=seed)
     while env.agents:
         seen, rewards, _, _, infos = env.step({agent: act(agent, seen[agent]) for agent in env.agents})
@@ -35,7 +35,7 @@ def play_team(env, act, seed):
 
 
 def play_individual(env, act, agent, seed):
-    """Play an episode of an individual agent; say what happens."""
+    """Play an episode of an individual agent; print its events."""
     seen, _ = env.reset(seed=seed)
     is_over = False
     while not is_over:

@@ -1,8 +1,8 @@
-"""Two robots in loops of their own: each has its agent, its log and a connection to the other, and they meet.
+"""Two robots, each in its own loop with its agent, its log and a connection to the other. They meet.
 
-The robots are fake: a position on a line, a motor, and a noisy sensor. Everything else is as on real ones: `step`
-takes an observation and returns what to do, and while the agent is holding the robot stands still. Kill a robot and
-start it again with the same log, and it goes on where it was. Run it: python examples/robots.py
+The robots are simulated: a position on a line, a motor, and a noisy sensor. Everything else is as on real ones: `step`
+takes an observation and returns an action, and while the agent is holding the robot does not move. A robot that is
+killed and restarted with the same log continues where it was. Run it: python examples/robots.py
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Robot:
         self.name, self.position, self.random = name, HOME[name], random.Random(name)
 
     def sense(self) -> float:
-        """Measure where it is."""
+        """Measure its position."""
         return self.position + self.random.gauss(0, 0.02)
 
     def drive(self, speed: float) -> None:
@@ -60,7 +60,7 @@ class Robot:
 
 
 def make_agent(task: hk.Task, name: str, folder: Path) -> hk.runtime.Agent:
-    """Give a robot its agent: which events hold where it is, and what it does in each state of its machine."""
+    """Make the agent of a robot: its conditions by position, and its actions by machine state."""
 
     def conditions(position: float) -> list[str]:
         places = {"meet": MAT, f"back{name[1]}": HOME[name]}

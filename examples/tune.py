@@ -1,4 +1,4 @@
-"""Tune three settings of DQPRM with Optuna; trials that fall behind are pruned.
+"""Tune three settings of DQPRM with Optuna; poor trials are pruned.
 
 A trial trains for a while, reports how many steps its tests take, and trains for longer unless it is pruned.
 
@@ -12,7 +12,7 @@ import hocket as hk
 
 
 def objective(trial):
-    """Measure the steps that tests take after a part of the training, then after more, and so on."""
+    """Measure test steps after a part of the training, then after more, and so on."""
     chosen = {
         "learning_rate": trial.suggest_float("learning_rate", 0.1, 1.0),
         "temperature": trial.suggest_float("temperature", 0.005, 0.2, log=True),

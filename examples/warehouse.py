@@ -12,9 +12,9 @@ from players import next_cell, play_team
 
 NOTHING, FORWARD, LEFT, RIGHT, TOGGLE = range(5)  # actions
 CLOCKWISE = {"UP": (0, -1), "RIGHT": (1, 0), "DOWN": (0, 1), "LEFT": (-1, 0)}
-SHELVES = 1  # layer of the world's grid
-CARRIES = 2  # place in an observation, after x and y
-IS_WANTED = 8 + 4 * 7 + 6  # of the shelf underneath: after 8 numbers on oneself come 7 for each of 9 cells around
+SHELVES = 1  # layer of the environment's grid
+CARRIES = 2  # index in an observation, after x and y
+IS_WANTED = 8 + 4 * 7 + 6  # of the shelf below: 8 numbers about the robot, then 7 for each of 9 cells
 
 FIRST = hk.RewardMachine(
     initial="empty",
@@ -36,7 +36,7 @@ CONTROL = {f"{what}_{robot}": [f"agent_{robot}"] for what in ("fetch", "deliver"
 
 
 def propose(robot, seen, reward):
-    """List what a robot proposes: that it carries what was asked for, and by its reward that it has delivered it."""
+    """List what a robot proposes: that it carries a requested shelf, and by its reward that it has delivered it."""
     holds = {f"fetch_{robot}": seen[CARRIES] and seen[IS_WANTED], f"deliver_{robot}": reward > 0}
     return [event for event, is_so in holds.items() if is_so]
 
@@ -46,7 +46,7 @@ def label(step):
 
 
 def target(number, state, world):
-    """Choose where to go: to the shelf, to the goal, or nowhere while it is not the robot's turn."""
+    """Choose a target: the shelf, the goal, or none while it is not the robot's turn."""
     if state in ("empty", "turn"):
         return world.request_queue[number].x, world.request_queue[number].y
     is_waiting = state == "done" or (number == 1 and state == "loaded")
@@ -54,7 +54,7 @@ def target(number, state, world):
 
 
 def drive(agent, env):
-    """Drive under the shelf, lift it, and carry it round the other shelves to the robot's own goal."""
+    """Drive under the shelf, lift it, and carry it around the other shelves to the robot's goal."""
     world, number = env.env.env.unwrapped, int(agent[-1])
     robot, other = world.agents[number], world.agents[1 - number]
     here, goal = (robot.x, robot.y), target(number, env.states[agent], world)

@@ -20,7 +20,7 @@ TAGS = re.compile(r"<(?:script|img|iframe|source|link)\b[^>]*>")
 LEFT_OUT = ("reference", "jupyter_execute", "__pycache__")  # written from the code, or by building
 MODULES = {"deep", "gym", "runtime", "errors", "statistics"}
 PROSE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "src", "bench", "examples")
-MISSPELT = "rin,appart,ore"  # the first two on purpose, in examples of mistakes
+MISSPELT = "rin,appart,ore,ane"  # the first two on purpose, in examples of mistakes
 
 
 @pytest.fixture(scope="module")

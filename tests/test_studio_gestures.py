@@ -69,7 +69,7 @@ def test_an_event_gets_another_name_wherever_it_stands():
     assert "red down" in document["events"] and document["gates"]["red region"] == {"A1": "red down"}
     assert document["agents"]["A1"]["options"][-1] == "goal after red down"
     assert document["memory"] == ["Y", "G", "red down"]
-    assert "[events]  # the agents named here control it" in after
+    assert "[events]  # the agents in a condition control the event" in after
     assert understand(after)["decomposable"]
 
 
