@@ -243,7 +243,9 @@ def test_logs_that_contradict_each_other_are_refused_in_words(copied, name, chan
     assert not found.ok and message in found.explain()
 
 
-@pytest.mark.parametrize("entry", [("decide", 0, 0, 99, [], 0), ("hear", 1, 1, 1, 0, [["x", 1]]), ("start", "again")])
+@pytest.mark.parametrize(
+    "entry", [("decide", 0, 0, 99, [], 0), ("hear", 1, 1, 1, 0, [["x", 1]]), ("start", "again"), ("release", 99, 0)]
+)
 def test_an_agent_does_not_go_on_from_a_log_that_makes_no_sense(copied, entry):
     rewritten(copied, "A1", lambda entries: [*entries, entry])
     with pytest.raises(FormatError, match=r"A1\.log: has an entry that makes no sense"):
