@@ -290,9 +290,8 @@ def individual_vector_env(
     Copy i equals `individual_env` with seed s + i, or with the i-th of the seeds that `reset` is given. A copy whose
     episode has ended begins the next one in the following step, whatever its action.
     """
-    copies = whole(num_envs, "num_envs", 1)
     model = IndividualModel(as_task(task), agent, sync_probability, sync_literal, shaping, observation)
-    return IndividualEnvs(model, copies, max_episode_steps, counterfactuals)
+    return IndividualEnvs(model, num_envs, max_episode_steps, counterfactuals)
 
 
 class CopiesEnv(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
@@ -301,7 +300,7 @@ class CopiesEnv(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012 (as Gymnasium declares it)
 
     def __init__(self, task: Task, num_envs: int, single: Space[Any], acts: Space[Any], max_episode_steps: int) -> None:
-        self.task, self.num_envs = task, num_envs
+        self.task, self.num_envs = task, whole(num_envs, "num_envs", 1)
         self.single_observation_space, self.single_action_space = single, acts
         self.observation_space, self.action_space = batch_space(single, num_envs), batch_space(acts, num_envs)
         self.max_episode_steps = whole(max_episode_steps, "max_episode_steps", 1)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from hocket.adapters.individual import EPISODE_STEPS, CopiesEnv, Info, Ints
 from hocket.adapters.observations import KINDS, Observation, ObservationEncoder
-from hocket.arguments import whole
 from hocket.errors import require_known
 from hocket.lazy import renamed_arguments
 from hocket.learn.episodes import make_teams, require_settled, team_tables
@@ -33,7 +32,7 @@ def team_vector_env(
     equals `team_env` with seed s + i, or with the i-th of the seeds that `reset` is given. A copy whose episode has
     ended begins the next one in the following step, whatever its actions.
     """
-    return TeamEnvs(with_team_machine(as_task(task)), whole(num_envs, "num_envs", 1), observation, max_episode_steps)
+    return TeamEnvs(with_team_machine(as_task(task)), num_envs, observation, max_episode_steps)
 
 
 class TeamEnvs(CopiesEnv):
