@@ -408,7 +408,7 @@ def test_where_room_is_scarce_every_learner_has_its_first_episodes(folder):
     everything = choose_episodes(summary)
     assert [own.left_out for own in everything] == [0, 0, 0]
     titles = [section.title for section in summary.sections]
-    few = dict(zip(titles, choose_episodes(summary, room=1_500), strict=True))
+    few = dict(zip(titles, choose_episodes(summary, characters=1_500), strict=True))
     assert few["rendezvous-2"].left_out > 0
     assert all(list(own) == ["0"] for own in few["rendezvous-2"].kept.values())
     assert len(few["rendezvous-2"].kept) == 3 and few["drift"].kept[0]["7"]["softmax"]["length"] == 24

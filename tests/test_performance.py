@@ -36,8 +36,8 @@ def test_runs_with_tests_at_the_same_and_at_other_steps_are_summed_up_together_a
     common = list(range(10, 400, 10))
     runs = [made_up(seed, common + [401] * (seed % 3 == 1), 1 + (seed % 3 == 2)) for seed in range(9)]
     tests = gather_tests(runs, "softmax")
-    assert sorted(place for part in tests for place in part.place) == list(range(9)) and len(tests) > 2
-    assert most > 100 or all(part.taken.size <= most for part in tests)
+    assert sorted(number for part in tests for number in part.runs) == list(range(9)) and len(tests) > 2
+    assert most > 100 or all(part.values.size <= most for part in tests)
     curve, final = curve_of(tests), final_of(tests, is_same=False)
     parts = [alone(own) for own in runs]
     medians = np.array([trailing_median(taken, 10)[: len(common)] for _, taken, _ in parts])

@@ -13,7 +13,7 @@ from hocket.cli.main import run
 from hocket.cli.train import as_written, describe_settings, parse_sweeps, settings_page, shared_settings
 from hocket.learn.catalogue import LEARNERS, default_learner, named_settings
 from hocket.learn.settings import DEFAULT_LEARNER, DEVICES, NAMED_SETTINGS, declared, rename_settings
-from hocket.study.records import run_keys, set_apart
+from hocket.study.records import keep_different, run_keys
 from hocket.task.tables import compile_task
 
 pytestmark = pytest.mark.xdist_group("kernels")
@@ -108,7 +108,7 @@ def test_a_run_with_a_setting_that_was_added_later_keeps_its_key_as_long_as_the_
     for learner in LEARNERS.values():
         added = {name: value for name, value in learner.settings.added.items() if name not in REVIEWS}
         assert all(getattr(learner.settings(), name) == value for name, value in added.items())
-    assert set_apart([{"steps": 1, **before}, {"steps": 2, **settings}]) == [{"steps": 1}, {"steps": 2}]
+    assert keep_different([{"steps": 1, **before}, {"steps": 2, **settings}]) == [{"steps": 1}, {"steps": 2}]
 
 
 @pytest.mark.parametrize("name", REVIEWS)
@@ -118,7 +118,7 @@ def test_runs_of_sweep_from_before_teams_practised_or_were_reviewed_last_are_not
     then = REVIEWS[name]
     keys = [run_keys("digest", "sweep", [0], 1000, each) for each in (before, settings | {name: then}, settings)]
     assert keys[0] == keys[1] != keys[2]
-    assert set_apart([before, settings]) == [{name: then}, {name: settings[name]}]
+    assert keep_different([before, settings]) == [{name: then}, {name: settings[name]}]
 
 
 @pytest.mark.parametrize(

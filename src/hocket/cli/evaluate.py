@@ -138,8 +138,8 @@ def _usable_policies(folder: Path, task: Task) -> tuple[Sequence[Policy], list[s
         used = f"evaluating {len(stored.of_task):,} of {stored.files:,} policies"
         rest = f"{len(stored.others):,} of other tasks, {len(stored.problems):,} unreadable"
         make_console(stderr=True).print(f"hocket: {used} ({rest})")
-    rows = zip(stored.of_task, stored.apart, strict=True)
-    return stored.of_task, [group_label(policy.learner, apart) for policy, apart in rows]
+    rows = zip(stored.of_task, stored.varied, strict=True)
+    return stored.of_task, [group_label(policy.learner, varied) for policy, varied in rows]
 
 
 def _over_runs(rows: Sequence[EvaluatedPolicy]) -> dict[str, tuple[int, Interval]]:

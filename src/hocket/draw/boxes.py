@@ -15,8 +15,8 @@ from hocket.machine.reward_machine import Origin, RewardMachine
 def boxes_of(machine: RewardMachine) -> Mapping[str, tuple[str, ...]]:
     """List the boxes of a machine, the outer ones first, with the states in each.
 
-    A state that stands for several is in a box where all of them are. The state in which a called machine begins is
-    in its box, too, if it bears the name of the box.
+    A merged state is in a box if all its members are. The initial state of a called machine is in its box, too, if it
+    has the name of the box.
 
     >>> from hocket.machine.parts import sequence
     >>> dict(boxes_of(sequence("unlock", fetch=sequence("get", "put"))))
@@ -32,37 +32,36 @@ def boxes_of(machine: RewardMachine) -> Mapping[str, tuple[str, ...]]:
 
 
 def _paths(name: str) -> list[str]:
-    """List the boxes around a state, the outermost first, and then the state."""
+    """List the boxes around a state, the outermost first, and then the state itself."""
     return [*accumulate(name.split(INSIDE), lambda outer, inner: outer + INSIDE + inner)]
 
 
 def label_in(box: str, state: str) -> str:
-    """Shorten the name of a state in a box, which says the rest of it."""
+    """Return the name of a state without that of its box."""
     return state.removeprefix(box).removeprefix(INSIDE) or state.split(INSIDE)[-1]
 
 
 def close_boxes(machine: RewardMachine) -> RewardMachine | None:
-    """Make each outer box one state, whose members are the states in it; None where no box can be closed.
+    """Replace each outer box by one state, whose members are the states in it; None if no box can be closed.
 
     A box stays open if a state outside has its name, if an event leaves it for two states, or if it can be left and
     has a final state in it.
     """
-    every = boxes_of(machine)
-    outer = [box for box in every if INSIDE not in box and (box in every[box] or box not in machine.states)]
-    boxes = {box: every[box] for box in outer}
+    outer = {box: states for box, states in boxes_of(machine).items() if INSIDE not in box}
+    boxes = {box: states for box, states in outer.items() if box in states or box not in machine.states}
     while boxes and machine.is_task_completion:
-        home = {state: box for box, states in boxes.items() for state in states}
-        name = {state: home.get(state, state) for state in machine.states}
-        moves: dict[tuple[str, str], str] = {}
+        box_of = {state: box for box, states in boxes.items() for state in states}
+        name = {state: box_of.get(state, state) for state in machine.states}
+        step: dict[tuple[str, str], str] = {}
         final, ambiguous = dict.fromkeys(name[state] for state in machine.final), set()
         for (state, event), target in machine.transitions.items():
-            if name[state] != name[target] or state not in home:
+            if name[state] != name[target] or state not in box_of:
                 key = name[state], event
-                if moves.setdefault(key, name[target]) != name[target] or name[state] in final:
+                if step.setdefault(key, name[target]) != name[target] or name[state] in final:
                     ambiguous.add(name[state])
         if not ambiguous:
             start, states = name[machine.initial], Names(name.values())
-            closed = RewardMachine(initial=start, transitions=moves, final=final, events=machine.events, states=states)
+            closed = RewardMachine(initial=start, transitions=step, final=final, events=machine.events, states=states)
             stands_for = np.array([closed.states.index(name[state]) for state in machine.states], np.int32)
             earlier, classes = machine.origin or (machine.states, np.arange(len(name), dtype=np.int32))
             origin = Origin(earlier, np.where(classes < 0, classes, stands_for[classes]))
@@ -73,11 +72,11 @@ def close_boxes(machine: RewardMachine) -> RewardMachine | None:
 
 
 def close_all(machines: Mapping[str, RewardMachine]) -> dict[str, RewardMachine]:
-    """Close the boxes of machines as far as they can be."""
+    """Close the boxes of machines that can be closed."""
     return {title: close_boxes(machine) or machine for title, machine in machines.items()}
 
 
 def is_closed_box(machine: RewardMachine, state: str) -> bool:
-    """Say whether a state stands for all of a box that bears its name."""
+    """Tell whether a state stands for a whole box of its name."""
     members = machine.members[state]
     return len(members) > 1 and all(member == state or member.startswith(state + INSIDE) for member in members)

@@ -1,7 +1,7 @@
-"""Draw machines as SVG, PNG or PDF: a panel for each, and one colour for an event in all of them.
+"""Draw machines as SVG, PNG or PDF: a panel for each, and the same colour for an event in all of them.
 
-Graphviz lays out every machine alone. The panels are then put on a grid and rendered as one picture in which
-all positions are given, so that every format shows the same drawing.
+Graphviz lays out each machine separately. The panels are then put on a grid and rendered as one picture with given
+positions, so that all formats show the same drawing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 from hocket.draw.boxes import boxes_of, close_all, is_closed_box, label_in
 from hocket.draw.geometry import Frame, Pair, arrange
-from hocket.draw.markup import Html, tag
+from hocket.draw.markup import Html, tag, truncate
 from hocket.draw.palette import FLOOR, Style, adapt, choose_styles
 from hocket.errors import FormatError, HocketError, MachineError
 from hocket.files import write_whole
@@ -30,16 +30,16 @@ from hocket.machine.reward_machine import RewardMachine
 
 VECTORS, PIXELS = {"dpi": "72", "size": "138"}, {"dpi": "200", "size": "50"}  # in inches: at most 10,000 dots
 FORMATS = {".svg": VECTORS, ".png": PIXELS, ".pdf": VECTORS}
-MAX_STATES, MAX_TRANSITIONS = 300, 1_500  # per panel; nobody can read more
-MAX_NAME, MAX_LINE = 48, 64  # characters of a name and of other text that are drawn; an SVG's tooltip has all of them
-MAX_WIDTH = 20  # characters in a line of a state's name, if it has where to break
+MAX_STATES, MAX_TRANSITIONS = 300, 1_500  # per panel
+MAX_NAME, MAX_LINE = 48, 64  # characters of a name and of other text that are drawn; tooltips of an SVG show all
+MAX_WIDTH = 20  # characters in a line of a state's name, if it can be broken
 MAX_ROWS = 6  # lines of an edge's label; more events than that share lines
 MANY_MARKS = 500  # beyond this a full search for the best layout takes minutes
 HASTE = {"mclimit": "0.1", "nslimit": "1", "nslimit1": "1"}
 
 INK, FRAME, FONT, TITLE_SIZE = "#333333", "#d0d0d0", "Helvetica,Arial,sans-serif", "13"
 BOX = {"style": "rounded,filled", "fillcolor": FLOOR, "color": "#b0b0b0", "labelloc": "t", "fontsize": "11"}
-CLOSED = {"shape": "box", "style": BOX["style"], "fillcolor": BOX["fillcolor"]}  # a box as one state
+CLOSED = {"shape": "box", "style": BOX["style"], "fillcolor": BOX["fillcolor"]}  # of a box that is one state
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # most are not allowed in XML
 
 POINTS = 72  # to the inch, Graphviz's unit of size; positions and the lengths below are in points
@@ -56,32 +56,32 @@ _one_at_a_time = threading.RLock()  # Graphviz has global state
 
 
 class Mark(NamedTuple):
-    """A node or an edge as Graphviz is told to draw it."""
+    """A node or an edge with its attributes for Graphviz."""
 
     name: str  # unique in a picture
     attributes: Mapping[str, str]
     ends: tuple[str, ...] = ()  # the names of an edge's nodes
     tooltip: str = ""
-    data: Mapping[str, str] = {}  # what it is, for scripts of a page
-    boxes: tuple[str, ...] = ()  # in which a node is, the outermost first
+    data: Mapping[str, str] = {}  # attributes for the scripts of a page
+    boxes: tuple[str, ...] = ()  # around a node, the outermost first
 
 
 class Support(NamedTuple):
-    """What is known of a machine that was learnt: how many episodes show each transition, and what was never tried."""
+    """The evidence for a machine that was learnt: episodes that show each transition, and events never tried."""
 
-    episodes: dict[tuple[str, str], int]  # (state, event) -> how many
+    episodes: dict[tuple[str, str], int]  # (state, event) -> number of episodes
     never_tried: dict[str, list[str]]  # state -> events
 
 
 class Panel(NamedTuple):
-    """Marks that have their positions, up and right from the origin."""
+    """Marks with positions, up and right from the origin."""
 
     marks: Sequence[Mark]
     size: Pair
 
 
 def require_format(path: str | Path) -> str:
-    """Return the suffix of a drawing's file, which says its format; refuse others."""
+    """Return the suffix of a drawing's file, which is its format; refuse unknown ones."""
     form = Path(path).suffix.lower()
     if form not in FORMATS:
         raise FormatError(f"a drawing's suffix must be one of {', '.join(FORMATS)}, got {form!r}", path=path)
@@ -98,33 +98,34 @@ def draw_machines(
 ) -> None:
     """Draw machines, each under its title, into a file whose suffix says the format: .svg, .png or .pdf.
 
-    Panels that are given go before the machines. Events that are given take their colours first, so that drawings that
-    are made one by one can agree. Of machines that were learnt, `support` says by title what is known of them: edges
-    are the thinner the fewer episodes show them, and what was never tried stands in the states. With `closed`, each
-    machine that another one calls is one state, not a box with its states.
+    Panels `before` precede the machines. `events` get their colours first, so that separate drawings can use the same
+    colours. `support` is the evidence for machines that were learnt, by title: edges that fewer episodes show are
+    thinner, and states name the events that were never tried there. With `closed`, each machine that another one calls
+    is one state, not a box with its states.
     """
     Drawing(close_all(machines) if closed else machines, before, events, support).write(path)
 
 
 def machine_svg(machines: Mapping[str, RewardMachine], events: Iterable[str] = ()) -> str:
-    """Return such a drawing as the text of an SVG."""
+    """Return a drawing of machines as the text of an SVG."""
     return Drawing(machines, events=events).svg()
 
 
 def embedded_machine(machine: RewardMachine, events: Iterable[str], label: str) -> tuple[Html, float]:
-    """Draw a machine without a title for a page, and say how wide it is.
+    """Draw a machine without a title for a page; return its width, too.
 
     There are no ids, so that it can be on a page more than once: the group of a state has its number as `data-state`,
-    that of an edge the numbers of two states as `data-edge`.
+    that of an edge the numbers of its two states as `data-edge`.
     """
     svg, marks = Drawing({"": machine}, events=events).render(".svg")
     root, known = ElementTree.fromstring(svg), {mark.name: mark.data for mark in marks}
     graph = root[0]
     for element in [element for element in graph if element.get("id") not in known]:
-        graph.remove(element)  # background and frame, which the page has
+        graph.remove(element)  # background and frame
     for element in graph.iter():
         element.tag = element.tag.rpartition("}")[2]
-        element.text, element.tail = _inked(element.text), _inked(element.tail)
+        texts = element.text or "", element.tail or ""
+        element.text, element.tail = ("" if text.isspace() else text for text in texts)
         data = known.get(element.get("id", ""), {})
         element.attrib = {key: value for key, value in element.attrib.items() if key not in NOT_EMBEDDED} | {**data}
     width, height = (float(root.attrib[side].removesuffix("pt")) for side in ("width", "height"))
@@ -134,10 +135,10 @@ def embedded_machine(machine: RewardMachine, events: Iterable[str], label: str) 
 
 
 def place_machine(machine: RewardMachine) -> dict[str, list[Any]]:
-    """Let Graphviz lay a machine out for a page that draws it: right and down from the upper left corner, in points.
+    """Lay out a machine for a page that draws it: positions are right and down from the upper left corner, in points.
 
-    Each node has the middle, the width and the height of a state, each route the control points of an edge's Bézier
-    curve, its arrow's point, and the middle of its label.
+    Each node has the middle, width and height of a state; each route has the control points of an edge's Bézier curve,
+    the tip of its arrow, and the middle of its label.
     """
     _check_size("", machine)
     marks = _marks(machine, "m", choose_styles(machine.events))
@@ -150,22 +151,19 @@ def place_machine(machine: RewardMachine) -> dict[str, list[Any]]:
             return [[round(float(right), 1), round(height - float(up), 1)] for right, up in POINT.findall(text)]
 
         for mark in marks:
-            thing = (graph.get_edge(*mark.ends, mark.name) if mark.ends else graph.get_node(mark.name)).attr
-            tip, *curve = points(thing["pos"])  # of an edge, Graphviz tells its arrow's point first
+            placed = _attributes(graph, mark)
+            tip, *curve = points(placed["pos"])  # of an edge, the tip of the arrow comes first
             if "data-state" in mark.data:
-                nodes.append([*tip, *(round(float(thing[side]) * POINTS, 1) for side in ("width", "height"))])
+                nodes.append([*tip, *(round(float(placed[side]) * POINTS, 1) for side in ("width", "height"))])
             elif "data-edge" in mark.data:
-                is_back = not thing["pos"].startswith("e")  # it leads back
-                routes.append({"curve": curve[::-1] if is_back else curve, "tip": tip, "label": points(thing["lp"])[0]})
+                is_reversed = not placed["pos"].startswith("e")
+                route = curve[::-1] if is_reversed else curve
+                routes.append({"curve": route, "tip": tip, "label": points(placed["lp"])[0]})
     return {"size": [round(width, 1), round(height, 1)], "nodes": nodes, "routes": routes}
 
 
-def _inked(text: str | None) -> str | None:
-    return None if text is None or text.isspace() else text
-
-
 def measure(texts: Iterable[str], size: float) -> dict[str, float]:
-    """Find how wide texts are in a size of the font, all in points."""
+    """Measure the widths of texts in a size of the font, all in points."""
     looks = {text: {"label": literal(text, MAX_LINE), "shape": "plain", "fontsize": f"{size:g}"} for text in texts}
     marks = [Mark(f"text{number}", look) for number, look in enumerate(looks.values())]
     with _graphviz():
@@ -176,7 +174,7 @@ def measure(texts: Iterable[str], size: float) -> dict[str, float]:
 
 
 class Drawing(NamedTuple):
-    """Panels and machines, each machine under its title, and events that take their colours before theirs."""
+    """Panels and machines, each machine under its title, and events that get their colours before theirs."""
 
     machines: Mapping[str, RewardMachine]
     before: Sequence[Panel] = ()
@@ -184,16 +182,16 @@ class Drawing(NamedTuple):
     support: Mapping[str, Support] = NONE  # of machines that were learnt, by title
 
     def write(self, path: str | Path) -> None:
-        """Write it into a file whose suffix says the format."""
+        """Write the drawing to a file whose suffix is the format."""
         form = require_format(path)
         write_whole(Path(path), self.svg() if form == ".svg" else self.render(form)[0])
 
     def svg(self) -> str:
-        """Return it as the text of an SVG, which is dark on dark pages."""
+        """Return the text of an SVG, which is dark on dark pages."""
         return adapt(self.render(".svg")[0].decode())
 
     def render(self, form: str) -> tuple[bytes, Sequence[Mark]]:
-        """Draw it, and say of which marks the drawing is."""
+        """Draw all panels; return the content of a file, and the marks."""
         machines, before = self.machines, self.before
         if not machines and not before:
             raise HocketError("a drawing needs at least one machine, got none")
@@ -208,7 +206,7 @@ class Drawing(NamedTuple):
             panels = [*before, *(_lay_out(title, marks) for title, marks in zip(machines, contents, strict=True))]
             content = _render(panels, len(before), form)
         marks = [mark for panel in panels for mark in panel.marks]
-        if form == ".svg":  # tooltips take the place of Graphviz's own titles, which are made of our names for marks
+        if form == ".svg":  # tooltips replace Graphviz's titles, which are the names of marks
             tooltips = {mark.name: f"<title>{_xml(mark.tooltip)}</title>\n" for mark in marks if mark.tooltip}
             titles = r'(<g id="([^"]*)" [^>]*>\n)<title>.*?</title>\n'
             content = re.sub(titles, lambda match: match[1] + tooltips.get(match[2], ""), content.decode()).encode()
@@ -225,7 +223,7 @@ def _check_size(title: str, machine: RewardMachine) -> None:
 
 
 def _marks(machine: RewardMachine, prefix: str, styles: Styles, support: Support | None = None) -> list[Mark]:
-    """List what a panel shows; the arrow to the initial state comes from a node that is not seen."""
+    """List the marks of a machine; the arrow to the initial state starts from an invisible node."""
     nodes = {state: f"{prefix}s{number}" for number, state in enumerate(machine.states)}
     inside: dict[str, list[str]] = {}
     for name, members in boxes_of(machine).items():
@@ -252,8 +250,7 @@ def _marks(machine: RewardMachine, prefix: str, styles: Styles, support: Support
 
 def _broken(name: str) -> str:
     """Break a long name into lines: after bars, which the names of composed states have, or after blanks and commas."""
-    short = name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
-    lines = [""]
+    short, lines = truncate(name, MAX_NAME), [""]
     for piece in re.findall(r"[^|]*[|]+|[^|]+$" if "|" in short else r"[^ ,]*[ ,]+|[^ ,]+$", short):
         if lines[-1] and len(lines[-1] + piece) > MAX_WIDTH:
             lines.append("")
@@ -265,13 +262,13 @@ def _edges(
     machine: RewardMachine, nodes: Mapping[str, str], styles: Styles, support: Support | None = None
 ) -> Iterator[Mark]:
     """Merge the transitions between the same two states into one edge each."""
-    merged: dict[tuple[str, str], dict[str, str]] = {}  # the events, and what a reward adds to each
+    merged: dict[tuple[str, str], dict[str, str]] = {}  # events, each with its reward or number of episodes
     for (state, event), target in machine.transitions.items():
-        pay = "" if machine.is_task_completion else f" / {machine.rewards[state, event] + 0.0:g}"
+        note = "" if machine.is_task_completion else f" / {machine.rewards[state, event] + 0.0:g}"
         if support is not None:
             episodes = support.episodes.get((state, event), 0)
-            pay = f" ×{episodes:,}" if episodes else ""
-        merged.setdefault((state, target), {})[event] = pay
+            note = f" ×{episodes:,}" if episodes else ""
+        merged.setdefault((state, target), {})[event] = note
     names = tuple(machine.states)
     numbers = {state: number for number, state in enumerate(names)}
     reached = {names[state]: rank for rank, state in enumerate(machine.reach.order.tolist())}
@@ -282,9 +279,9 @@ def _edges(
             episodes = max(support.episodes.get((state, event), 0) for event in events)
             look["penwidth"] = next(width for most, width in WIDTHS.items() if episodes <= most)
             look["style"] = "dashed" if episodes <= FEW else "solid"
-        tooltip = f"{state} → {target}: {', '.join(event + pay for event, pay in events.items())}"
+        tooltip = f"{state} → {target}: {', '.join(event + note for event, note in events.items())}"
         ends = nodes[state], nodes[target]
-        # Graphviz ranks along edges: those that lead back are reversed for it, so that ranks follow distance.
+        # Graphviz ranks along edges: edges that lead back are reversed, so that ranks follow distances from the start.
         if reached.get(target, len(names)) < reached.get(state, len(names)):
             ends, look["dir"] = ends[::-1], "back"
         data = {"data-edge": f"{numbers[state]}-{numbers[target]}"}
@@ -293,15 +290,15 @@ def _edges(
 
 def _stacked(events: Mapping[str, str], styles: Styles) -> str:
     """Write events under each other, each in its colour, as one of Graphviz's HTML-like labels."""
-    words = [f'<FONT COLOR="{styles[name][0]}">{literal(name)}{pay}</FONT>' for name, pay in events.items()]
+    words = [f'<FONT COLOR="{styles[name][0]}">{literal(name)}{note}</FONT>' for name, note in events.items()]
     per_row = math.ceil(len(words) / MAX_ROWS)
     rows = "<BR/>".join(", ".join(words[first : first + per_row]) for first in range(0, len(words), per_row))
     return f'<<TABLE BORDER="0" CELLBORDER="0" CELLPADDING="2"><TR><TD>{rows}</TD></TR></TABLE>>'
 
 
 def literal(text: str, most: int = MAX_NAME) -> str:
-    """Escape text so that Graphviz shows it as it is, in plain and in HTML-like labels alike; cut it if it is long."""
-    return _xml(text if len(text) <= most else f"{text[: most - 1]}…").replace("\\", "\\\\")
+    """Escape text so that Graphviz shows it as it is, in plain and in HTML-like labels; truncate it if it is long."""
+    return _xml(truncate(text, most)).replace("\\", "\\\\")
 
 
 def _xml(text: str) -> str:
@@ -309,7 +306,7 @@ def _xml(text: str) -> str:
 
 
 def _render(panels: Sequence[Panel], leading: int, form: str) -> bytes:
-    """Draw panels, each in its frame; after some leading ones, a machine with most marks leads the others."""
+    """Draw panels, each in its frame; the first machine leads, too, if it has the most marks."""
     sizes = [(panel.size[0] + 2 * PADDING, panel.size[1] + 2 * PADDING) for panel in panels]
     first, *others = [len(panel.marks) for panel in panels[leading:]] or [0]
     leading += bool(others) and first > max(others)
@@ -323,7 +320,7 @@ def _render(panels: Sequence[Panel], leading: int, form: str) -> bytes:
 
 
 def box(name: str, frame: Frame, look: Mapping[str, str], tooltip: str = "") -> Mark:
-    """Make a box that fills a frame."""
+    """Make a rectangle that fills a frame."""
     left, width, top, height = frame
     position = {"shape": "box", "fixedsize": "true", "pos": f"{left + width / 2:.2f},{-top - height / 2:.2f}"}
     size = {"width": f"{width / POINTS:.4f}", "height": f"{height / POINTS:.4f}", "label": ""}
@@ -334,15 +331,16 @@ def _lay_out(title: str, marks: Sequence[Mark]) -> Panel:
     """Let Graphviz place a title, unless it is empty, and the marks of a machine."""
     text = literal(title)
     graph = _laid_out(text, marks)
-    placed = []
+    placed, clusters = list[Mark](), {"": graph}
+    for number, (name, (outer, cluster)) in enumerate(_nesting(marks).items()):
+        clusters[name] = clusters[outer].get_subgraph(cluster)
+        left, low, right, high = map(float, clusters[name].graph_attr["bb"].split(","))
+        look = BOX | {"label": literal(name.split(INSIDE)[-1])}
+        placed.append(box(f"{marks[0].name}box{number}", (left, right - left, -high, high - low), look, name))
     for mark in marks:
-        attributes = (graph.get_edge(*mark.ends, mark.name) if mark.ends else graph.get_node(mark.name)).attr
+        attributes = _attributes(graph, mark)
         positions = {name: attributes[name] for name in POSITIONS if attributes[name]}
         placed.append(mark._replace(attributes={**mark.attributes, **positions}))
-    placed[:0] = [
-        box(f"{marks[0].name}box{number}", frame, BOX | {"label": literal(name.split(INSIDE)[-1])}, name)
-        for number, (name, frame) in enumerate(_frames(graph, marks).items())
-    ]
     right, top = map(float, graph.graph_attr["bb"].split(",")[2:])
     if not text:
         return Panel(placed, (right, top))
@@ -356,26 +354,18 @@ def _laid_out(label: str, marks: Sequence[Mark]) -> Any:  # noqa: ANN401
     graph = _graph(marks, settings | (HASTE if len(marks) > MANY_MARKS else {}))
     clusters = {"": graph}
     for name, (outer, cluster) in _nesting(marks).items():
-        clusters[name] = clusters[outer].add_subgraph(name=cluster, label=literal(name), margin="6")
-        for mark in marks:
-            if name in mark.boxes:
-                clusters[name].add_node(mark.name)
+        inside = [mark.name for mark in marks if name in mark.boxes]
+        clusters[name] = clusters[outer].add_subgraph(inside, cluster, label=literal(name), margin="6")
     graph.layout(prog="dot")
     return graph
 
 
-def _frames(graph: Any, marks: Sequence[Mark]) -> dict[str, Frame]:  # noqa: ANN401
-    """Find where Graphviz has put boxes, the outer ones first."""
-    frames, clusters = {}, {"": graph}
-    for name, (outer, cluster) in _nesting(marks).items():
-        clusters[name] = clusters[outer].get_subgraph(cluster)
-        left, low, right, high = map(float, clusters[name].graph_attr["bb"].split(","))
-        frames[name] = left, right - left, -high, high - low
-    return frames
+def _attributes(graph: Any, mark: Mark) -> Any:  # noqa: ANN401
+    return (graph.get_edge(*mark.ends, mark.name) if mark.ends else graph.get_node(mark.name)).attr
 
 
 def _nesting(marks: Iterable[Mark]) -> dict[str, tuple[str, str]]:
-    """List boxes, the outer ones first: in which other box each is, if in any, and its name for Graphviz."""
+    """List boxes, the outer ones first: the box around each, if there is one, and its name for Graphviz."""
     outer = {name: around for mark in marks for around, name in pairwise(("", *mark.boxes))}
     return {name: (around, f"cluster{number}") for number, (name, around) in enumerate(outer.items(), start=1)}
 
@@ -391,10 +381,10 @@ def moved(mark: Mark, right: float, up: float) -> Mark:
 
 
 def _graph(marks: Iterable[Mark], settings: Mapping[str, str]) -> Any:  # noqa: ANN401
-    """Build Graphviz's form of some marks."""
+    """Build a graph of marks for Graphviz."""
     try:
         import pygraphviz  # loads Graphviz, which only drawings need
-    except ImportError as error:  # its wheel carries Graphviz, but not what every desktop has
+    except ImportError as error:  # its wheel contains Graphviz, but not the libraries of a desktop
         raise HocketError(
             f"machines cannot be drawn: {error}; Graphviz needs some libraries of the system, on Debian and Ubuntu the "
             "packages libglib2.0-0, libxext6, libxrender1 and libexpat1"
@@ -415,7 +405,7 @@ def _graph(marks: Iterable[Mark], settings: Mapping[str, str]) -> Any:  # noqa: 
 
 @contextmanager
 def _graphviz() -> Iterator[None]:
-    """Have Graphviz alone, and drop what it and its libraries write to the process's standard error."""
+    """Lock Graphviz, and drop what it and its libraries write to the process's standard error."""
     with _one_at_a_time, Path(os.devnull).open("wb") as sink:
         try:
             kept = os.dup(2)

@@ -1,4 +1,4 @@
-"""Machines that were learnt, with what is known of them: evidence, what was never tried, and the next question."""
+"""Machines that were learnt, with their evidence, events that were never tried, and the next question."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from hocket.inference.infer import Inferred
 
 
 def learnt_drawing(answer: Inferred) -> Drawing:
-    """Draw the machines of an answer, and those that the first question separates from them, with what supports them:
-    how many episodes show each transition, and what was never tried.
-    """
+    """Draw the machines of an answer, and the rivals that the first question tells from them, with their evidence."""
     panels = dict(answer.machines)
     for question in answer.questions[:1]:
         panels |= {f"{agent}, if {question.surprise}": machine for agent, machine in answer.rivals(question).items()}

@@ -12,14 +12,14 @@ from functools import cache
 from importlib.resources import files
 
 from hocket.draw.geometry import Point, Shape, rectangles, side_by_side
-from hocket.draw.markup import Html, tag
+from hocket.draw.markup import Html, tag, truncate
 from hocket.draw.scene import Area, Moment, Scene
 
 LONGEST_SIDE = 400.0  # of a map, in units of the SVG
 MOST_LINES = 60  # cells in a row up to which the lines between them are drawn
 LONGEST_NUMBER, LONGEST_TAG = 3, 4  # characters written on an agent and on an area
 MARGIN = 2.0  # around a map, for its border
-XMLNS = "http://www.w3.org/2000/svg"  # of drawings in files of their own
+XMLNS = "http://www.w3.org/2000/svg"  # of drawings in separate files
 STYLE = (
     ".map{background:var(--paper);font-family:system-ui,sans-serif}"
     ".map .caption{fill:var(--ink);font-size:14px;text-anchor:start}"
@@ -31,12 +31,12 @@ HATCHING = Html(  # as on the pages
 
 
 def number_of(scene: Scene, agent: str) -> str:
-    """Say what is written on an agent."""
+    """Return the text on an agent's disc."""
     return str(scene.numbers[agent])[-LONGEST_NUMBER:]
 
 
 def unit_of(scene: Scene) -> float:
-    """Find how long a unit of the scene is on its map."""
+    """Compute the length of a unit of the scene on its map."""
     return LONGEST_SIDE / max(scene.width, scene.height)
 
 
@@ -48,10 +48,10 @@ def map_svg(
     view: tuple[float, float, float, float] | None = None,
     **look: str,
 ) -> Html:
-    """Draw the map of a scene, with the agents where they start, if that is known, and what else is above all of it.
+    """Draw the map of a scene, with the agents at their starts, if these are known, and elements above all others.
 
-    Areas are closed as before the first step, unless it is said which; `view` is what can be seen: left, top, width and
-    height. A group with gates has the number of its area as `data-area`, and unless it is closed the class `open`.
+    By default, areas are closed as before the first step; `view` is left, top, width and height of the visible part.
+    The group of an area with gates has its number as `data-area`, and unless it is closed the class `open`.
     """
     unit = unit_of(scene)
     width, height = scene.width * unit, scene.height * unit
@@ -90,7 +90,7 @@ def map_svg(
 
 @cache
 def page_look() -> Html:
-    """Take the look of maps and agents from the pages, in the colours of light ones, for a drawing by itself."""
+    """Return the styles of maps and agents on light pages, for a drawing in a separate file."""
     shared = (files("hocket.draw") / "web" / "shared.css").read_text(encoding="utf-8")
     colors = dict(re.findall(r"(--[\w-]+): light-dark\((#\w+)", shared))
     rules = [*re.findall(r"^\.(?:map|agent|definitions) [.a-z].*", shared, re.MULTILINE), STYLE]
@@ -99,19 +99,19 @@ def page_look() -> Html:
 
 
 def agent_radius(scene: Scene) -> float:
-    """Choose the radius of an agent's disc on the map."""
+    """Compute the radius of an agent's disc on the map."""
     return max(0.34 * unit_of(scene), LONGEST_SIDE / 80) if scene.has_cells else LONGEST_SIDE / 32
 
 
 def _area(area: Area, unit: float, number: int, is_closed: bool) -> Html:
-    """Draw an area and, upon it, that it is closed; scripts take that away when it opens, and find it by its number."""
-    gated = number if area.gates else None
-    words = ": ".join(filter(None, (area.name, "; ".join(area.notes))))
-    title = [tag("title", words)] if words else []
+    """Draw an area and, above it, the hatching of a closed one, which scripts hide when it opens."""
+    text = ": ".join(filter(None, (area.name, "; ".join(area.notes))))
+    title = [tag("title", text)] if text else []
     shapes = [_shape(shape, unit, class_="area", fill=area.color) for shape in area.shapes]
-    if area.gates:
-        shapes += [_shape(shape, unit, class_="closed", data_closed="") for shape in area.shapes]
-    return tag("g", *title, *shapes, class_=None if is_closed or not area.gates else "open", data_area=gated)
+    if not area.gates:
+        return tag("g", *title, *shapes)
+    shapes += [_shape(shape, unit, class_="closed", data_closed="") for shape in area.shapes]
+    return tag("g", *title, *shapes, class_=None if is_closed else "open", data_area=number)
 
 
 def _shape(shape: Shape, unit: float, **look: str) -> Html:
@@ -123,9 +123,9 @@ def _shape(shape: Shape, unit: float, **look: str) -> Html:
 
 
 def area_tags(scene: Scene) -> Iterator[tuple[str, float, float, float]]:
-    """Tell what is written on areas: the text, the middle of it, and the size of its letters.
+    """List the tags of areas: text, middle and font size.
 
-    On a map of cells they are in the largest visible rectangle, if possible without an agent.
+    On a map of cells a tag is in the largest visible rectangle of its area, if possible one without agents.
     """
     unit = unit_of(scene)
     for area in scene.painted:
@@ -137,15 +137,12 @@ def area_tags(scene: Scene) -> Iterator[tuple[str, float, float, float]]:
         if area.tag and shapes:
             shape = max(shapes, key=lambda shape: shape.width * shape.height)
             (x, y), side = shape.middle, min(shape.width, shape.height) * unit
-            yield _short(area.tag), x * unit, y * unit, max(min(side, unit if unit > 8 else LONGEST_SIDE / 16) * 0.4, 5)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_TAG else f"{text[: LONGEST_TAG - 1]}…"
+            size = max(min(side, unit if unit > 8 else LONGEST_SIDE / 16) * 0.4, 5)
+            yield truncate(area.tag, LONGEST_TAG), x * unit, y * unit, size
 
 
 def _lines(scene: Scene, unit: float) -> Html:
-    """Draw the lines between cells."""
+    """Draw the lines between cells, unless there are too many."""
     if not scene.has_cells or max(scene.width, scene.height) > MOST_LINES:
         return Html("")
     width, height = scene.width * unit, scene.height * unit
@@ -155,7 +152,7 @@ def _lines(scene: Scene, unit: float) -> Html:
 
 
 def agent_svg(scene: Scene, name: str, radius: float, *moves: Html, transform: str | None = None) -> Html:
-    """Draw an agent's disc, with what moves it, if anything does."""
+    """Draw an agent's disc, with elements that animate it."""
     number = number_of(scene, name)
     return tag(
         "g",
@@ -169,19 +166,17 @@ def agent_svg(scene: Scene, name: str, radius: float, *moves: Html, transform: s
 
 
 def agent_badge(scene: Scene, agent: str) -> Html:
-    """Draw an agent's disc beside a text."""
-    return tag(
-        "span", number_of(scene, agent), class_="disc", style=f"--color:{scene.colors[agent]}", aria_hidden="true"
-    )
+    """Draw an agent's disc in a text."""
+    color = f"--color:{scene.colors[agent]}"
+    return tag("span", number_of(scene, agent), class_="disc", style=color, aria_hidden="true")
 
 
 def legend(scene: Scene) -> Html:
     """List the areas of a map."""
     items = []
-    for area in scene.areas:
-        is_round = any(shape.is_disc for shape in area.shapes)
-        look = {"class_": "swatch" + (" disc-shaped" if is_round else ""), "style": f"--color:{area.color}"}
+    for area in (area for area in scene.areas if area.names):
+        kind = "swatch disc-shaped" if any(shape.is_disc for shape in area.shapes) else "swatch"
+        swatch = tag("span", truncate(area.tag, LONGEST_TAG), class_=kind, style=f"--color:{area.color}")
         note = tag("small", "; ".join(area.notes)) if area.gates else ""
-        if area.names:
-            items.append(tag("li", tag("span", _short(area.tag), **look), tag("span", area.name, note)))
+        items.append(tag("li", swatch, tag("span", area.name, note)))
     return tag("ul", *items, class_="legend") if items else Html("")

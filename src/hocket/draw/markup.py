@@ -1,4 +1,4 @@
-"""HTML that cannot be broken by what it says: text is escaped unless it is markup already."""
+"""HTML in which all text is escaped that is not markup already."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 import re
 from collections.abc import Iterable
 
-# Not allowed in HTML, or not to be shown; without line ends and tabs.
+# Characters that HTML does not allow, or that are not shown; without line ends and tabs.
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-VOID = ("circle", "ellipse", "line", "path", "rect", "meta")  # elements that have no content
+VOID = ("circle", "ellipse", "line", "path", "rect", "meta")  # elements without content
 
 
 class Html(str):
@@ -31,7 +31,7 @@ def tag(name: str, *content: str, **attributes: str | float | bool | None) -> Ht
 
 
 def join(content: Iterable[str], between: str = "") -> Html:
-    """Put markup and text one after another."""
+    """Join markup and text."""
     return Html(escape(between).join(map(escape, content)))
 
 
@@ -40,18 +40,24 @@ def escape(text: str) -> Html:
     return text if isinstance(text, Html) else Html(html.escape(UNPRINTABLE.sub("\ufffd", text)))
 
 
+def truncate(text: str, longest: int) -> str:
+    """Cut off the end of a long text.
+
+    >>> truncate("yellow", 4)
+    'yel…'
+    """
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
 def _attribute(name: str, value: str | float | bool) -> str:
-    if value is False:
-        return ""
     key = name.rstrip("_").replace("_", "-")
-    if value is True:
-        return f" {key}"
+    if isinstance(value, bool):
+        return f" {key}" if value else ""
     return f' {key}="{escape(value if isinstance(value, str) else format(value, "g"))}"'
 
 
 def data_block(name: str, value: object) -> Html:
     """Embed a value as JSON that scripts read by its id; nothing in it can end the element."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
+    text = re.sub("[<>&]", lambda match: f"\\u{ord(match[0]):04x}", text)
     return Html(f'<script type="application/json" id="{html.escape(name)}">{text}</script>')

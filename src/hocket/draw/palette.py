@@ -1,4 +1,4 @@
-"""Letters and colours: for the places of a map, for agents, and for events; and colours of drawings on dark pages."""
+"""Letters and colours of places, agents and events; colours of drawings on dark pages."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LINE_COLORS = {
     "blue": "#0072b2", "red": "#a50f00", "green": "#0f5a3c", "pink": "#d21e78", "yellow": "#966900",
     "purple": "#7800e1", "brown": "#5a1e00", "navy": "#002d5a",
 }  # fmt: skip
-INITIALS = {"b": "blue", "r": "red", "g": "green", "y": "yellow"}  # what an event of one letter is taken for
+INITIALS = {"b": "blue", "r": "red", "g": "green", "y": "yellow"}  # colours of events with one letter
 LINES = ("solid", "dashed", "dotted")
 AGENT_COLORS = tuple(LINE_COLORS.values())
 INK, WHITE, DOT, FLOOR, WALL = "#111111", "#ffffff", "#bbbbb4", "#f4f4f0", "#555555"
-SALT = 93308  # with which names of built-in tasks share few colours
-PALE = "#dddddd"  # of places that are too many to be named
+SALT = 93308  # makes names of built-in tasks share few colours
+PALE = "#dddddd"  # of places beyond those that are named
 DARK_PAPER, DARK_INK = "#1c1f23", "#e9e7e2"  # on dark pages
-GREYS = {"#222222": DARK_INK, "#555555": "#b9b7b0", "#dddddd": "#3b4149", "#ffffff": DARK_PAPER}  # of charts, there
+GREYS = {"#222222": DARK_INK, "#555555": "#b9b7b0", "#dddddd": "#3b4149", "#ffffff": DARK_PAPER}  # charts on dark pages
 READABLE = 5.0  # contrast of lines and their names with dark paper
 CLASS = "hocket-drawing"
 
@@ -37,10 +37,10 @@ Style = tuple[str, str]  # colour and kind of line
 def choose_letters(
     names: Iterable[str], regions: Collection[str] = (), given: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, str]:
-    """Choose a letter for each place: the one that is given, or else, if possible, one out of its name, in upper case
-    for a single cell and in lower case for a region.
+    """Choose a letter for each place: the given one, or else, if possible, one of its name, in upper case for a single
+    cell and in lower case for a region.
 
-    Where letters run out, the rest have none.
+    If letters run out, the remaining places have none.
 
     >>> choose_letters(["red button", "red region", "roof"], regions=["red region"])
     {'red button': 'R', 'red region': 'r', 'roof': 'O'}
@@ -48,7 +48,7 @@ def choose_letters(
     letters: dict[str, str] = {}
     taken = {"", *given.values()}
     for name in names:
-        initials = "".join(word[0] for word in name.split())  # which come first; then its other letters, then any
+        initials = "".join(word[0] for word in name.split())  # preferred to its other letters, and these to any
         best = "".join(letter for letter in initials + name if letter.isascii() and letter.isalpha()) + ascii_lowercase
         candidates = best.lower() + ascii_uppercase if name in regions else best.upper() + ascii_lowercase
         letters[name] = given.get(name) or next((letter for letter in candidates if letter not in taken), "")
@@ -57,13 +57,13 @@ def choose_letters(
 
 
 def color_number(name: str) -> int:
-    """Choose one of the eight colours by a name alone; names that differ by a number have neighbouring ones."""
+    """Choose one of the eight colours by a name; names that differ by a number have neighbouring ones."""
     numbers = sum(int(digits) for digits in re.findall("[0-9]{1,9}", name))
     return (hashlib.sha256(f"{SALT} {re.sub('[0-9]+', '', name)}".encode()).digest()[0] + numbers) % len(LINE_COLORS)
 
 
 def choose_colors(places: Mapping[str, Hashable]) -> dict[str, str]:
-    """Choose a background for each place, by the first of its names: the colour in it, or any; paler where taken."""
+    """Choose a background for each place by its first name: the colour in the name, or any; paler if it is taken."""
     colors: dict[Hashable, str] = {}
     taken: Counter[str] = Counter()
     for name, place in places.items():
@@ -81,7 +81,7 @@ def paler(color: str) -> str:
 
 
 def choose_styles(events: Iterable[str]) -> dict[str, Style]:
-    """Choose a colour for each event, the one in its name or else by its name, and another line where it is taken.
+    """Choose a colour for each event, the one in its name or else any, and another kind of line if it is taken.
 
     >>> choose_styles(["go", "Y", "yellow"])
     {'go': ('#d21e78', 'solid'), 'Y': ('#966900', 'solid'), 'yellow': ('#966900', 'dashed')}
@@ -96,12 +96,12 @@ def choose_styles(events: Iterable[str]) -> dict[str, Style]:
 
 
 def named_color(name: str, colors: Mapping[str, str]) -> str | None:
-    """Find the colour in a name."""
+    """Find the first colour in a name."""
     return next((colors[word] for word in name.lower().split() if word in colors), None)
 
 
 def agent_colors(agents: Iterable[str]) -> dict[str, str]:
-    """Give every agent a colour by its name, or the next that no agent before it has; where there are many, they share.
+    """Give every agent a colour by its name, or the next one that the fewest agents before it have.
 
     >>> agent_colors(["A2", "A1"])
     {'A2': '#a50f00', 'A1': '#0072b2'}
@@ -116,9 +116,9 @@ def agent_colors(agents: Iterable[str]) -> dict[str, str]:
 
 
 def adapt(svg: str) -> str:
-    """Make a drawing of machines follow the colour scheme of its page or, as an image, of its reader.
+    """Make a drawing of machines follow the colour scheme of its page or, as an image, of the browser.
 
-    Letters that are bold stand on places, which keep their colours.
+    Bold letters are on places, which keep their colours.
     """
     rules = {
         '[fill="white"]': ("fill", "white", DARK_PAPER),
@@ -143,7 +143,7 @@ def adapt(svg: str) -> str:
 
 
 def adapt_chart(svg: str) -> str:
-    """Make a chart follow the colour scheme of the page that it stands in."""
+    """Make a chart follow the colour scheme of its page."""
     dark = {**GREYS, **{color: lighten(color) for color in LINE_COLORS.values()}}
     return re.sub(r"#[0-9a-f]{6}", lambda match: f"light-dark({match[0]}, {dark.get(match[0], match[0])})", svg)
 

@@ -30,14 +30,14 @@ Pixels = NDArray[np.uint8]  # [height, width, 3]
 
 WIDEST = 1_024  # pixels of a picture, unless its cells would be too small
 LARGEST_CELL, SMALLEST_CELL = 32, 12  # pixels
-LISTED = 8  # agents whose states are told in a text
-FRACTIONS = 4  # of a pixel, to which the place of an agent is rounded
+LISTED = 8  # agents whose states are listed in a text
+FRACTIONS = 4  # of a pixel, to which the position of an agent is rounded
 FONT = "DejaVu Sans"
 
 
 @dataclass(frozen=True)
 class Frames:
-    """Draws the moments of an episode as text or as pixels, or not at all."""
+    """Draws the moments of an episode as text, as pixels, or not at all."""
 
     task: Task
     mode: str | None = None
@@ -49,56 +49,55 @@ class Frames:
     def draw(
         self, cells: Mapping[str, int], states: Mapping[str, str], time: int, driven: str | None = None
     ) -> str | Pixels | None:
-        """Draw where some agents are, given their machines' states; `driven` is the only one, if there is one."""
-        moment = Moment(cells, states, driven)
+        """Draw agents in some cells, with the states of their machines; `driven` is the only agent, if there is one."""
+        scene, moment = self.scene, Moment(cells, states, driven)
         if self.mode == "ansi":
-            said = [f"{name} in {state}" for name, state in list(states.items())[:LISTED]]
-            said += ["…"] if len(states) > LISTED else []
-            lines = [line.plain.rstrip() for line in TextMap(self.scene).draw(moment)]
-            return "\n".join([*lines, f"step {time:,}: {', '.join(said)}", ""])
+            listed = [f"{name} in {state}" for name, state in list(states.items())[:LISTED]]
+            listed += ["…"] if len(states) > LISTED else []
+            lines = [line.plain.rstrip() for line in TextMap(scene).draw(moment)]
+            return "\n".join([*lines, f"step {time:,}: {', '.join(listed)}", ""])
         if self.mode is None:
             return None
-        scene = self.scene
         points = [(cell % scene.columns + 0.5, cell // scene.columns + 0.5) for cell in cells.values()]
-        spots = side_by_side(points, agent_radius(scene) / unit_of(scene))
-        return np.array(self.painter.paint(dict(zip(cells, spots, strict=True)), frozenset(scene.closed(moment))))
+        placed = side_by_side(points, agent_radius(scene) / unit_of(scene))
+        return np.array(self.painter.paint(dict(zip(cells, placed, strict=True)), frozenset(scene.closed(moment))))
 
     @cached_property
     def scene(self) -> Scene:
-        """What there is to see of the task."""
+        """The scene of the task."""
         return scene_of(self.task)
 
     @cached_property
     def cell(self) -> int:
-        """How many pixels a cell has in each direction."""
+        """The side of a cell in pixels."""
         return min(LARGEST_CELL, max(SMALLEST_CELL, WIDEST // max(self.scene.rows, self.scene.columns)))
 
     @cached_property
     def painter(self) -> MapPainter:
-        """What paints pixels."""
+        """The painter of the task's map."""
         return MapPainter(self.scene, self.cell / unit_of(self.scene))
 
 
 class MapPainter:
     """Paints a map with agents on it.
 
-    What is drawn again and again is rasterised once: the ground with the areas that are closed and what is written at
-    its foot, and agents, which are put upon it.
+    What is drawn often is rasterised once: the map with closed areas and a caption, and the agents, which are pasted
+    onto it.
     """
 
     def __init__(self, scene: Scene, scale: float, margin: float = 0, foot: float = 0) -> None:
-        """Take how many pixels a unit of the map's SVG has, and the lengths around and below the map in such units."""
+        """Make a painter: `scale` is pixels per unit of the map's SVG; margin and foot, below the map, are in units."""
         self.scene, self.scale, self.margin, self.foot = scene, scale, margin, foot
         unit = unit_of(scene)
         width, height = scene.width * unit + 2 * margin, scene.height * unit + 2 * margin + foot
         self.size = round(width * scale), round(height * scale)
         self._ground, self._agent = lru_cache(16)(self._paint_ground), lru_cache(1024)(self._paint_agent)
 
-    def paint(self, spots: Mapping[str, Sequence[float]], closed: frozenset[Area], caption: str = "") -> Image.Image:
-        """Paint agents upon a map on which some areas are closed; spots are across, down, and a size of 1 at most."""
+    def paint(self, agents: Mapping[str, Sequence[float]], closed: frozenset[Area], caption: str = "") -> Image.Image:
+        """Paint agents (right, down, and a size up to 1) on a map with closed areas."""
         image = self._ground(closed, caption).copy()
         unit = unit_of(self.scene)
-        for name, (across, down, size) in spots.items():
+        for name, (across, down, size) in agents.items():
             x, y = (round(FRACTIONS * self.scale * (side * unit + self.margin)) for side in (across, down))
             (left, right), (top, below) = divmod(x, FRACTIONS), divmod(y, FRACTIONS)
             sprite = self._agent(name, size, right / FRACTIONS, below / FRACTIONS)
@@ -133,7 +132,7 @@ def rasterise(drawing: Html, background: str | None = None) -> Image.Image:
 
 @cache
 def _fonts() -> list[str]:
-    library = find_spec("matplotlib")  # is not loaded, which would take longer than painting
+    library = find_spec("matplotlib")  # not imported, which would take longer than painting
     assert library is not None and library.origin is not None
     folder = Path(library.origin).parent / "mpl-data" / "fonts" / "ttf"
     return [str(folder / name) for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf")]

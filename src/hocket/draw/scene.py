@@ -1,7 +1,7 @@
-"""What there is to see of a task or of somebody else's world: a map with its areas and gates, agents, machines.
+"""What pictures show of a task or a third-party environment: a map with areas and gates, agents, and machines.
 
-A `Scene` is all of it, a `Moment` where agents are and in which states. Every picture, be it text, pixels, SVG or a
-figure, is one of these two: a scene alone says which letter, colour or number stands for what, and what is closed.
+A `Scene` is all of it, a `Moment` the cells and states of the agents. All pictures (text, pixels, SVG, figures) are
+drawn from these two: the scene determines letters, colours, numbers, and which areas are closed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 from hocket.documents import Document, Read, as_lists, as_number, as_table, as_text, as_texts, entries, table_of
 from hocket.draw.geometry import Point, Shape, covered
+from hocket.draw.markup import truncate
 from hocket.draw.palette import Style, agent_colors, choose_colors, choose_letters, choose_styles
 from hocket.errors import FormatError, HocketError, TaskError
 from hocket.files import MEGABYTE, read_text
@@ -33,18 +34,19 @@ from hocket.task.agents import Gate
 FORMAT = "hocket scene 3"
 LIMIT = 16 * MEGABYTE  # of a file
 LARGEST_LENGTH = 1e6
-MOST_TEAM_STATES = 64  # of a composition, up to which the team's machine is shown
-MOST_GATES = 1_024  # of which it is kept when they are open
+MOST_TEAM_STATES = 64  # of a composition, up to which the team machine is shown
+MOST_GATES = 1_024  # whose open states are cached
 MOST_LISTED = 6  # names in a line
 LONGEST_NAME = 24  # characters of a name in a line about a gate
 LONGEST_NUMBER = 3  # digits of an agent's number
 
-Barrier = tuple[str, Gate | str]  # an agent, and what opens an area to it and closes it, or the event that opens it
+Barrier = tuple[str, Gate | str]  # an agent and its gate, or the event that opens it
+Rectangle = tuple[float, float, float, float]  # left, top, width and height
 
 
 @dataclass(frozen=True)
 class Area:
-    """A part of a map that has names, a tag and a colour, and that gates may close to some agents."""
+    """A part of a map with names, a tag and a colour, which gates may close to agents."""
 
     shapes: tuple[Shape, ...]
     color: str  # #rrggbb
@@ -53,14 +55,7 @@ class Area:
     gates: tuple[Barrier, ...] = ()
 
     @classmethod
-    def rectangle(
-        cls,
-        shape: tuple[float, float, float, float],
-        color: str,
-        name: str,
-        tag: str = "",
-        gates: Sequence[Barrier] = (),
-    ) -> Area:
+    def rectangle(cls, shape: Rectangle, color: str, name: str, tag: str = "", gates: Sequence[Barrier] = ()) -> Area:
         """Make an area of a rectangle: left, top, width and height."""
         return cls((Shape(*shape),), color, (name,), tag, tuple(gates))
 
@@ -78,16 +73,16 @@ class Area:
 
     @property
     def notes(self) -> list[str]:
-        """Say to whom it is closed, and when, a line for each gate."""
-        until: dict[str, list[str]] = {}
-        for agent, gate in self.gates:
-            when = Gate.of(gate)
-            short = Gate(tuple(map(_cut, when.opens)), tuple(map(_cut, when.closes)), when.starts_open)
-            until.setdefault(str(short), []).append(_cut(agent))
-        return [f"closed to {listed(agents)} {when}" for when, agents in until.items()]
+        """Describe to which agents it is closed, and when, a line for each gate."""
+        agents: dict[str, list[str]] = {}
+        for agent, gate in ((agent, Gate.of(gate)) for agent, gate in self.gates):
+            opens, closes = ([truncate(name, LONGEST_NAME) for name in names] for names in (gate.opens, gate.closes))
+            when = str(Gate(tuple(opens), tuple(closes), gate.starts_open))
+            agents.setdefault(when, []).append(truncate(agent, LONGEST_NAME))
+        return [f"closed to {listed(names)} {when}" for when, names in agents.items()]
 
     def document(self) -> dict[str, object]:
-        """Lay it out for JSON; of a gate the event that opens it, or what opens it, what closes it, how it starts."""
+        """Return the area as JSON; a gate is the event that opens it, or its three fields."""
         short = [(agent, Gate.of(gate).short) for agent, gate in self.gates]
         gates = [(agent, *((gate,) if isinstance(gate, str) else astuple(gate))) for agent, gate in short]
         shapes = [shape.document() for shape in self.shapes]
@@ -96,11 +91,11 @@ class Area:
 
 @dataclass(frozen=True)
 class Moment:
-    """Where agents are on a map of cells, and in which states."""
+    """The cells and states of agents."""
 
     cells: Mapping[str, int]
-    states: Mapping[str, str] | None = None  # None: nothing has happened yet
-    driven: str | None = None  # the agent through whose eyes it is seen; None: someone who watches all of them
+    states: Mapping[str, str] | None = None  # None: the initial states
+    driven: str | None = None  # the agent from whose point of view areas are closed; None: any agent's
 
     @property
     def crowds(self) -> dict[int, list[str]]:
@@ -112,7 +107,7 @@ class Moment:
 
 
 class Decomposed(Protocol):
-    """What has a decomposition: a wrapped world, say."""
+    """A value with a decomposition, such as a wrapped environment."""
 
     @property
     def decomposition(self) -> Decomposition: ...
@@ -120,7 +115,7 @@ class Decomposed(Protocol):
 
 @dataclass(frozen=True)
 class Scene:
-    """A map, who acts on it, and the machines of the team and of each agent."""
+    """A map with its agents, and the machines of the team and of each agent."""
 
     task: str
     width: float
@@ -128,17 +123,17 @@ class Scene:
     agents: tuple[str, ...]
     machines: Mapping[str, RewardMachine]  # of the agents
     knows: Mapping[str, tuple[str, ...]]
-    team: RewardMachine | None = None  # None: there is none, or it is too large to show
+    team: RewardMachine | None = None  # None: too large to show
     areas: tuple[Area, ...] = ()  # in the order in which legends name them
     walls: tuple[Shape, ...] = ()
-    starts: Mapping[str, Point] = field(default_factory=dict)  # of those agents of whom it is known
-    corners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what is called an agent's start, and no more
+    starts: Mapping[str, Point] = field(default_factory=dict)  # of the agents whose starts are known
+    corners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # places that are only the start of an agent
     has_cells: bool = False  # the unit is a cell
     description: str = ""
     verdict: str = ""  # on the decomposition, in words
     notes: tuple[str, ...] = ()
-    decomposable: bool | None = None  # None: nobody has asked
-    regions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # all cells of agents with several to start in
+    decomposable: bool | None = None  # None: not checked
+    regions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # start cells of agents with several
 
     @classmethod
     def of(
@@ -153,22 +148,23 @@ class Scene:
         starts: Mapping[str, Point] | None = None,
         description: str = "",
     ) -> Scene:
-        """Show a wrapped world: who is in it and their machines are known, so that its size is all that is needed.
+        """Make the scene of a wrapped environment from its size; it has the agents and their machines.
 
-        Areas are named discs (x, y, radius) and rectangles (left, top, width, height), or of `Area`; walls are such
-        rectangles.
+        Areas are named discs (x, y, radius) and rectangles (left, top, width, height), or values of `Area`; walls are
+        such rectangles.
         """
-        split = world if isinstance(world, Decomposition) else world.decomposition
-        verdict, *notes = split.explain().splitlines()
+        decomposition = world if isinstance(world, Decomposition) else world.decomposition
+        verdict, *notes = decomposition.explain().splitlines()
         if isinstance(areas, Mapping):
             shapes = {name: _shape_of(name, numbers) for name, numbers in areas.items()}
             tags, colors = choose_letters(shapes), choose_colors(shapes)
             areas = [Area((shape,), colors[name], (name,), tags[name]) for name, shape in shapes.items()]
-        machines, knows = dict(split.machines), {agent: tuple(events) for agent, events in split.knows.items()}
-        team, shapes_of_walls = listed_team(split.machine), tuple(_shape_of("walls", wall) for wall in walls)
+        machines = dict(decomposition.machines)
+        knows = {agent: tuple(events) for agent, events in decomposition.knows.items()}
         return cls(
-            task, width, height, tuple(machines), machines, knows, team, tuple(areas), shapes_of_walls,
-            dict(starts or {}), description=description, verdict=verdict, notes=tuple(notes), decomposable=split.ok,
+            task, width, height, tuple(machines), machines, knows, listed_team(decomposition.machine), tuple(areas),
+            tuple(_shape_of("walls", wall) for wall in walls), dict(starts or {}), description=description,
+            verdict=verdict, notes=tuple(notes), decomposable=decomposition.ok,
         )  # fmt: skip
 
     # Agents and events.
@@ -180,11 +176,11 @@ class Scene:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """A number for each agent: the one that its name ends in, if these tell all agents apart, or else from 1 on."""
+        """A number for each agent: the one at the end of its name, if all are different, or else from 1 on."""
         ends = [re.search(r"\d+$", name, re.ASCII) for name in self.agents]
-        ends_in = [int(end[0]) for end in ends if end and len(end[0]) <= LONGEST_NUMBER]
-        is_clear = len({*ends_in}) == len(self.agents)
-        return dict(zip(self.agents, ends_in if is_clear else range(1, len(self.agents) + 1), strict=True))
+        numbers = [int(end[0]) for end in ends if end and len(end[0]) <= LONGEST_NUMBER]
+        is_clear = len({*numbers}) == len(self.agents)
+        return dict(zip(self.agents, numbers if is_clear else range(1, len(self.agents) + 1), strict=True))
 
     @cached_property
     def styles(self) -> dict[str, Style]:
@@ -204,7 +200,7 @@ class Scene:
 
     @cached_property
     def painted(self) -> list[Area]:
-        """The areas as they are painted, small ones upon large ones."""
+        """The areas in the order of painting, small ones above large ones."""
         return sorted(self.areas, key=lambda area: -sum(shape.width * shape.height for shape in area.shapes))
 
     def cells_in(self, shapes: Collection[Shape]) -> frozenset[int]:
@@ -213,12 +209,12 @@ class Scene:
 
     @cached_property
     def ground(self) -> dict[int, Area]:
-        """The area that is seen in a cell: of several the smallest."""
+        """The visible area of each cell: of several the smallest."""
         return {cell: area for area in self.painted for cell in self.cells_in(area.shapes)}
 
     @cached_property
     def visible(self) -> dict[Area, set[int]]:
-        """The cells in which each area is seen."""
+        """The cells in which each area is visible."""
         cells: dict[Area, set[int]] = {area: set() for area in self.areas}
         for cell, area in self.ground.items():
             cells[area].add(cell)
@@ -231,37 +227,36 @@ class Scene:
 
     @cached_property
     def opening(self) -> Moment:
-        """The moment before the first step, of agents whose starts are known."""
+        """The moment before the first step, with the agents whose starts are known."""
         return Moment({name: int(y) * self.columns + int(x) for name, (x, y) in self.starts.items()})
 
     # Gates.
 
     def closed(self, moment: Moment) -> dict[Area, list[str]]:
-        """Find the areas that are closed, to the driven agent or else to anyone, and to whom."""
-        watched = {*self.agents} if moment.driven is None else {moment.driven}
+        """Find the areas that are closed to the driven agent, or else to any, and list these agents."""
         states = moment.states or {agent: machine.initial for agent, machine in self.machines.items()}
-        closed = {}
+        closed: dict[Area, list[str]] = {}
         for area in self.areas:
-            agents = dict.fromkeys(agent for agent, _ in area.gates if agent in watched)
-            if barred := [agent for agent in agents if self.bars(area, agent, states[agent])]:
-                closed[area] = barred
+            for agent in dict.fromkeys(agent for agent, _ in area.gates):
+                if moment.driven in (None, agent) and self.bars(area, agent, states[agent]):
+                    closed.setdefault(area, []).append(agent)
         return closed
 
     def bars(self, area: Area, agent: str, state: str) -> bool:
-        """Say whether an area is closed to an agent in a state of its machine: unless all gates there are open."""
+        """Tell whether an area is closed to an agent in a state of its machine: if not all its gates are open."""
         gates = (Gate.of(gate) for name, gate in area.gates if name == agent)
         return any(state not in _open_states(self.machines[agent], gate) for gate in gates)
 
-    # As JSON, for worlds that are not tasks of hocket's.
+    # As JSON, for third-party environments.
 
     @cached_property
     def text(self) -> str:
-        """All that it says, as JSON."""
+        """The content of a scene's file, as JSON."""
         document = {
             "format": FORMAT,
             "task": self.task,
             "description": self.description,
-            "size": [float(self.width), float(self.height)],  # 2 and 2.0 are one length, and have one fingerprint
+            "size": [float(self.width), float(self.height)],  # 2 and 2.0 have the same digest
             "machines": {name: machine_to(machine) for name, machine in self.machines.items()},
             "knows": {name: list(events) for name, events in self.knows.items()},
             "starts": {name: [float(x), float(y)] for name, (x, y) in self.starts.items()},
@@ -277,13 +272,13 @@ class Scene:
 
     @cached_property
     def digest(self) -> str:
-        """Fingerprint all that it says; a record of a world that is not hocket's names it."""
+        """The hash of the text; records of a third-party environment name it."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 @lru_cache(MOST_GATES)
 def _open_states(machine: RewardMachine, gate: Gate) -> frozenset[str]:
-    """Find the states of an agent's machine in which a gate is open; where that cannot be told, none."""
+    """Find the states of an agent's machine in which a gate is open; none if the machine does not tell."""
     try:
         flags = gate.is_open(machine, "gates")
     except TaskError:
@@ -302,27 +297,23 @@ def _shape_of(name: str, numbers: Sequence[float]) -> Shape:
 
 
 def listed_team(machine: RewardMachine | Composition) -> RewardMachine | None:
-    """List the states of a team machine that is to be shown; None where there are too many."""
+    """Compute the team machine of a scene; None if it has too many states."""
     if isinstance(machine, Composition):
         return machine.machine() if machine.most_states <= MOST_TEAM_STATES else None
     return machine
 
 
 def listed(names: Sequence[str]) -> str:
-    """List a few names."""
+    """List a few names, and count the others."""
     more = len(names) - MOST_LISTED
     return ", ".join(names[:MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
-
-
-# From JSON files, which nobody has checked.
+# From JSON files, which are untrusted.
 
 
 def read_scene(path: Path) -> Scene:
-    """Read a scene, refusing files that are damaged or of somebody else."""
+    """Read a scene, refusing files that are damaged or not written by hocket."""
     content = read_text(path, LIMIT)
     try:
         return _scene_from(as_table(json_notation.parse(content), "the file"))
@@ -372,27 +363,27 @@ def _area_from(value: object, where: str) -> Area:
 
 
 def _gate_from(value: object, where: str) -> Barrier:
-    entries = _list_from(value, where)
-    if len(entries) == 4 and isinstance(entries[3], bool):
-        return as_text(entries[0], where), Gate(as_texts(entries[1], where), as_texts(entries[2], where), entries[3])
-    if len(entries) != 2:
-        raise FormatError("must be an agent and an event, or what opens, what closes, and true or false", where=where)
-    return as_text(entries[0], where), as_text(entries[1], where)
+    match _list_from(value, where):
+        case [agent, event]:
+            return as_text(agent, where), as_text(event, where)
+        case [agent, opens, closes, bool(starts_open)]:
+            return as_text(agent, where), Gate(as_texts(opens, where), as_texts(closes, where), starts_open)
+    raise FormatError("must be an agent and an event, or what opens, what closes, and true or false", where=where)
 
 
 def _shape_from(value: object, where: str) -> Shape:
-    entries = _list_from(value, where)
-    if len(entries) != len(Shape._fields) or not isinstance(entries[-1], bool):
-        raise FormatError(f"must have {len(Shape._fields)} entries, the last true or false", where=where)
-    left, top, width, height = (_length_from(number, where) for number in entries[:4])
-    return Shape(left, top, width, height, entries[-1])
+    match _list_from(value, where):
+        case [*lengths, bool(is_disc)] if len(lengths) == 4:
+            left, top, width, height = (_length_from(length, where) for length in lengths)
+            return Shape(left, top, width, height, is_disc)
+    raise FormatError(f"must have {len(Shape._fields)} entries, the last true or false", where=where)
 
 
 def _point_from(value: object, where: str) -> Point:
-    entries = _list_from(value, where)
-    if len(entries) != 2:
-        raise FormatError("must be two numbers", where=where)
-    return _length_from(entries[0], where), _length_from(entries[1], where)
+    match _list_from(value, where):
+        case [x, y]:
+            return _length_from(x, where), _length_from(y, where)
+    raise FormatError("must be two numbers", where=where)
 
 
 def _list_from(value: object, where: str) -> Sequence[object]:

@@ -21,27 +21,27 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.task.catalogue import as_task
 from hocket.task.task import Task
 
-MOST_AGENTS, FEW_AGENTS = 12, 6  # of more agents than that, only a few are named
-MOST_STATES, MOST_TRANSITIONS = 50, 200  # of a machine beside a map: a larger one would dwarf it
+MOST_AGENTS, FEW_AGENTS = 12, 6  # agents that are named; of more, only a few
+MOST_STATES, MOST_TRANSITIONS = 50, 200  # of a machine that is drawn beside a map
 HATCH = 6.0  # points between hatching lines
 MOST_COUNTED = 10_000  # states of a composition up to which they are counted
 
 # Lengths are in points; sizes of the font too.
-CELL, SMALL, FINE = 34.0, 18.0, 4.0  # a cell's side on a small map; below which names are larger; without lines between
-LARGEST = (640.0, 440.0)  # width and height of a map; if it has many cells, they are smaller
+CELL, SMALL, FINE = 34.0, 18.0, 4.0  # a cell's side on a small map; below which names are larger; or without lines
+LARGEST = (640.0, 440.0)  # width and height of a map; its cells are smaller if there are many
 TOP, GAP = 26.0, 18.0  # from a panel's top to the map, from the map to the legend and between the legend's columns
 ROW, LINE, SWATCH = 20.0, 14.0, 26.0  # heights of an entry of the legend and of its further lines, width of a sample
-LOWEST = 340.0  # height up to which a legend has one column, however low the map is
+LOWEST = 340.0  # height up to which a legend has one column
 TEXT, NAME, LEAST = 11.0, 10.0, 6.5  # sizes of the legend, of agents' names, and of the smallest that can be read
-MARGIN, WIDEST = 3.0, 48.0  # beside the name of an agent, and with it
-DOT, UPPER = 5.0, 0.46  # diameter of an agent without a name; how much of a cell a tag has above an agent
-CROWD, FAINT, HATCHED, NOTE = "#222222", "#00000022", "#00000080", "#666666"  # a crowd: agents without a colour
+MARGIN, WIDEST = 3.0, 48.0  # on both sides of an agent's name; most width with both
+DOT, UPPER = 5.0, 0.46  # diameter of an agent without a name; share of a cell for a tag above an agent
+CROWD, FAINT, HATCHED, NOTE = "#222222", "#00000022", "#00000080", "#666666"  # a crowd: several agents in a cell
 
-Sample = Callable[[str, Frame], Iterable[Mark]]  # by the name of the marks, and where they go
+Sample = Callable[[str, Frame], Iterable[Mark]]  # takes the name of its marks, and a frame
 
 
 class _Pill(NamedTuple):
-    """Agents that start in the same cell, and what is written on them."""
+    """A label for the agents that start in the same cell."""
 
     cell: int
     agents: Sequence[str]
@@ -52,9 +52,9 @@ class _Pill(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """Lines of the legend, the first of which names what stands before it; without that, all are notes."""
+    """Lines of the legend: a name with a sample before it, and notes; without a sample, only notes."""
 
-    said: Sequence[str]
+    lines: Sequence[str]
     sample: Sample | None = None
     width: float = SWATCH  # of the sample
 
@@ -68,8 +68,8 @@ def draw_task(
 ) -> None:
     """Draw the map of a task beside machines, each under its title, into a file: .svg, .png or .pdf.
 
-    Where no machines are given they are the team's and all agents'. Those that are too large to read are left out, and
-    so are most of many; the picture says so. With `closed`, each machine that another one calls is one state.
+    By default, these are the machines of the team and of all agents. Machines that are too large to read, and most of
+    many, are left out with a note. With `closed`, each machine that another one calls is one state.
     """
     _drawing(as_task(task), machines, closed=closed).write(path)
 
@@ -80,7 +80,7 @@ def task_svg(task: Task) -> str:
 
 
 def _drawing(task: Task, machines: Mapping[str, RewardMachine] | None = None, *, closed: bool = False) -> Drawing:
-    """Draw the map beside the machines that can be read there; without any the team's, unless an agent has its name."""
+    """Draw the map beside the machines that are small enough; the team's is left out if an agent is called "team"."""
     scene = scene_of(task)
     if machines is None:
         machines = {} if scene.team is None or "team" in scene.agents else {"team": scene.team}
@@ -90,29 +90,27 @@ def _drawing(task: Task, machines: Mapping[str, RewardMachine] | None = None, *,
     team = {title: machine for title, machine in machines.items() if title == "team" and title not in task.agents}
     agents = {title: machine for title, machine in machines.items() if title not in team}
     few = {**team, **dict(list(agents.items())[: _count_named(len(agents))])}
-    too_much = {}  # to be read beside a map, if anything
+    readable, notes = dict[str, RewardMachine](), list[str]()
     for title, machine in few.items():
         states, transitions = len(machine.states), len(machine.graph.target)
-        many = f"{transitions:,} transitions" if transitions > MOST_TRANSITIONS else ""
-        too_much[title] = f"{states:,} states" if states > MOST_STATES else many
-    notes = [
-        f"{title}{'' if title in team else '’s'} machine: {size}, not drawn" for title, size in too_much.items() if size
-    ]
+        if states <= MOST_STATES and transitions <= MOST_TRANSITIONS:
+            readable[title] = machine
+        else:
+            size = f"{states:,} states" if states > MOST_STATES else f"{transitions:,} transitions"
+            notes.append(f"{title}{'' if title in team else '’s'} machine: {size}, not drawn")
     if not team and isinstance(task.machine, Composition):
         notes.append(f"team machine: {_count_states(task.machine)} states, not drawn")
     if left_out := len(machines) - len(few):
         notes.append(f"{left_out:,} more agents’ machines, not drawn")
-    readable = {title: machine for title, machine in few.items() if not too_much[title]}
     return Drawing(readable, (_map_panel(scene, notes),), scene.styles)
 
 
 def _count_named(agents: int) -> int:
-    """Say how many of some agents are named."""
     return agents if agents <= MOST_AGENTS else FEW_AGENTS
 
 
 def _count_states(team: Composition) -> str:
-    """Say how many states a composition has, or how many it could have where they are too many to count."""
+    """Count the states of a composition, or return an upper bound if they are too many."""
     if team.most_states > MOST_COUNTED**2:
         return f"up to 10^{math.ceil(math.log10(team.most_states))}"
     reachable = team.reachable(MOST_COUNTED)
@@ -120,7 +118,7 @@ def _count_states(team: Composition) -> str:
 
 
 def _map_panel(scene: Scene, notes: Sequence[str]) -> Panel:
-    """Draw a map under the task's name, and a legend beside it."""
+    """Draw a map under the task's name, and its legend."""
     cell = min(CELL, LARGEST[0] / scene.columns, LARGEST[1] / scene.rows)
     agents = _pills(scene, cell)
     entries = [*_entries(scene, agents), *(_Entry([note]) for note in notes)]
@@ -137,21 +135,19 @@ def _map_panel(scene: Scene, notes: Sequence[str]) -> Panel:
 
 
 def _pills(scene: Scene, cell: float) -> list[_Pill]:
-    """Find where the agents that are named start, and what is written on them: names where they fit, else numbers."""
+    """Make the labels of agents at their starts: names if they fit, or else numbers."""
     together: dict[int, list[str]] = {}
     for name in scene.agents[: _count_named(len(scene.agents))]:
         together.setdefault(scene.opening.cells[name], []).append(name)
-    texts = [
-        (first if not others else f"{first} +{len(others)}", str(scene.numbers[first]))
-        for first, *others in together.values()
-    ]
+    first = [(agents[0], f" +{len(agents) - 1}" if len(agents) > 1 else "") for agents in together.values()]
+    texts = [(name + others, str(scene.numbers[name])) for name, others in first]
     widths = measure([text for pair in texts for text in pair], NAME)
     pairs = combinations([divmod(start, scene.columns) for start in together], 2)  # of rows and columns
-    apart = min((max(abs(a - c), abs(b - d)) for (a, b), (c, d) in pairs), default=math.inf)
-    room = (cell if cell >= SMALL else min(WIDEST, cell * apart)) - 2 * MARGIN - 2
+    nearest = min((max(abs(a - c), abs(b - d)) for (a, b), (c, d) in pairs), default=math.inf)
+    space = (cell if cell >= SMALL else min(WIDEST, cell * nearest)) - 2 * MARGIN - 2
     pills = []
     for (start, agents), (name, number) in zip(together.items(), texts, strict=True):
-        size, smaller = (NAME * min(1, max(room, 1) / widths[text]) for text in (name, number))
+        size, smaller = (NAME * min(1, max(space, 1) / widths[text]) for text in (name, number))
         text, size = (name, size) if size >= LEAST else (number, smaller)
         color = scene.colors[agents[0]] if len(agents) == 1 else CROWD
         pills.append(_Pill(start, agents, text, size, widths[text] * size / NAME, color))
@@ -170,15 +166,15 @@ def _ground(scene: Scene, cell: float) -> Iterator[Mark]:
         across = [((0.0, TOP + row * cell), (width, TOP + row * cell)) for row in range(1, scene.rows)]
         down = [((column * cell, TOP), (column * cell, TOP + height)) for column in range(1, scene.columns)]
         yield from lines("cells", [*across, *down], {"color": FAINT, "penwidth": "0.5"})
-    barred = {index for area in scene.closed(scene.opening) for index in scene.cells_in(area.shapes)}
-    yield from _hatched("gates", [_frame(shape, cell) for shape in rectangles(barred, scene.columns)])
+    closed = {index for area in scene.closed(scene.opening) for index in scene.cells_in(area.shapes)}
+    yield from _hatched("gates", [_frame(shape, cell) for shape in rectangles(closed, scene.columns)])
     for number, wall in enumerate(scene.walls):
         yield box(f"wall{number}", _frame(wall, cell), filled(WALL))
     yield box("border", whole, {"color": WALL, "penwidth": "1.2"})
 
 
 def _tags_and_agents(scene: Scene, agents: Sequence[_Pill], cell: float) -> Iterator[Mark]:
-    """Draw the tag of an area once on each part of it that hangs together, and agents where they start."""
+    """Draw the tag of an area once on each of its connected parts, and agents at their starts."""
     occupied = {*scene.opening.cells.values(), *(cell for cells in scene.regions.values() for cell in cells)}
     below: set[int] = set()  # cells in which an agent has a tag above it
     for number, (area, cells) in enumerate(scene.visible.items()):
@@ -192,37 +188,37 @@ def _tags_and_agents(scene: Scene, agents: Sequence[_Pill], cell: float) -> Iter
             if free or cell >= SMALL:
                 yield _area_tag(area, f"tag{number}n{index}", (left, width, top, height))
     named = {pill.cell: partial(_pill, pill, scene.columns * cell) for pill in agents}
-    for place in sorted(occupied):
-        row, column = divmod(place, scene.columns)
+    for start in sorted(occupied):
+        row, column = divmod(start, scene.columns)
         left, width, top, height = _frame(Shape(column, row, 1, 1), cell)
-        above = cell * UPPER if place in below and cell >= SMALL else 0
-        yield from named.get(place, _dot)(f"start{place}", (left, width, top + above, height - above))
+        above = cell * UPPER if start in below and cell >= SMALL else 0
+        yield from named.get(start, _dot)(f"start{start}", (left, width, top + above, height - above))
 
 
 def _area_tag(area: Area, name: str, frame: Frame) -> Mark:
-    """Write an area's tag into the middle of a frame, on the area's colour, so that hatching leaves it readable."""
+    """Write an area's tag into the middle of a frame, on the area's colour, which covers hatching."""
     left, width, top, height = frame
     size = min(12.0, height * 0.8, width / len(area.tag) * 1.25)
     wide, high = min(width, size * (0.3 + 0.6 * len(area.tag))), size * 1.1
-    spot = left + (width - wide) / 2, wide, top + (height - high) / 2, high
+    inner = left + (width - wide) / 2, wide, top + (height - high) / 2, high
     bold = {"label": f"<<B>{literal(area.tag)}</B>>"}
-    return box(name, spot, filled(area.color) | label(area.tag, size) | bold)
+    return box(name, inner, filled(area.color) | label(area.tag, size) | bold)
 
 
 def _pill(pill: _Pill, right: float, name: str, frame: Frame) -> list[Mark]:
-    """Draw what is written on an agent into the middle of a frame, or as near as it can be without leaving the map."""
+    """Draw the label of agents in the middle of a frame, or as near as possible without leaving the map."""
     left, width, top, height = frame
     wide, high = pill.width + 2 * MARGIN, pill.size * 1.35
     start = max(0.0, min(left + (width - wide) / 2, right - wide))
-    spot = start, wide, top + (height - high) / 2, high
-    return [box(name, spot, filled(pill.color) | {"style": "filled,rounded"} | label(pill.text, pill.size, WHITE))]
+    inner = start, wide, top + (height - high) / 2, high
+    return [box(name, inner, filled(pill.color) | {"style": "filled,rounded"} | label(pill.text, pill.size, WHITE))]
 
 
 def _dot(name: str, frame: Frame) -> list[Mark]:
     left, width, top, height = frame
     side = min(DOT, width / 2, height / 2)
-    spot = left + width / 2 - side / 2, side, top + height / 2 - side / 2, side
-    return [box(name, spot, {**filled(CROWD), "shape": "circle"})]
+    inner = left + width / 2 - side / 2, side, top + height / 2 - side / 2, side
+    return [box(name, inner, {**filled(CROWD), "shape": "circle"})]
 
 
 def _swatch(area: Area, name: str, frame: Frame) -> Iterator[Mark]:
@@ -258,21 +254,21 @@ def _entries(scene: Scene, agents: Iterable[_Pill]) -> Iterator[_Entry]:
 
 
 def _legend(entries: Sequence[_Entry], left: float, bottom: float) -> tuple[list[Mark], Pair]:
-    """Set entries into columns of about one height, at most that of the map; return the lower right corner too."""
-    widths = measure([line for entry in entries for line in entry.said], TEXT)
+    """Put entries into columns of about one height, at most that of the map; return the lower right corner, too."""
+    widths = measure([line for entry in entries for line in entry.lines], TEXT)
     before = max(entry.width for entry in entries)
-    heights = [ROW + LINE * (len(entry.said) - 1) for entry in entries]
+    heights = [ROW + LINE * (len(entry.lines) - 1) for entry in entries]
     columns = math.ceil(sum(heights) / max(bottom - TOP, LOWEST))
     share = sum(heights) / columns
     marks: list[Mark] = []
     right, top, lowest = left, TOP, bottom
-    for number, (said, sample, _) in enumerate(entries):
+    for number, (texts, sample, _) in enumerate(entries):
         if top + heights[number] / 2 > TOP + share:
             left, top = right + GAP, TOP
         if sample is not None:
             marks += sample(f"sample{number}", (left, before, top + 2, ROW - 4))
         start = left if sample is None else left + before + GAP / 2
-        for index, line in enumerate(said):
+        for index, line in enumerate(texts):
             frame = start, widths[line], top + index * LINE, ROW
             color = NOTE if index or sample is None else INK
             marks.append(words(f"line{number}n{index}", line, frame, TEXT, color))
@@ -290,24 +286,24 @@ def _frame(shape: Shape, cell: float) -> Frame:
 
 
 def filled(color: str) -> dict[str, str]:
-    """Look filled; the thin line around it hides the seam between neighbours."""
+    """Return the attributes of a filled mark; its thin border hides the seams between neighbours."""
     return {"style": "filled", "fillcolor": color, "color": color, "penwidth": "0.3"}
 
 
 def label(text: str, size: float, color: str = INK) -> dict[str, str]:
-    """Look labelled with literal text."""
+    """Return the attributes of literal text."""
     return {"label": literal(text, MAX_LINE), "fontsize": f"{size:.2f}", "fontcolor": color, "margin": "0"}
 
 
 def words(name: str, text: str, frame: Frame, size: float, color: str = INK) -> Mark:
-    """Write a line from the left of a frame on."""
+    """Write a line that starts at the left of a frame."""
     look = label(text, size, color)
-    tooltip = text if len(text) > MAX_LINE else ""
-    return box(name, frame, {**look, "label": look["label"] + "\\l", "shape": "none"}, tooltip)
+    left_aligned = {"label": look["label"] + "\\l", "shape": "none"}
+    return box(name, frame, look | left_aligned, text if len(text) > MAX_LINE else "")
 
 
 def lines(name: str, segments: Iterable[Segment], look: Mapping[str, str]) -> list[Mark]:
-    """Draw straight lines, all as one edge from an unseen node to itself."""
+    """Draw straight lines, all as one edge from an invisible node to itself."""
     ends = [tuple(f"{x:.2f},{-y:.2f}" for x, y in segment) for segment in segments]
     if not ends:
         return []

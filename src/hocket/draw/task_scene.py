@@ -1,4 +1,4 @@
-"""The scene of a task on a grid: its places as areas, its gates, and where agents start."""
+"""The scene of a task on a grid: areas for its places, gates, and the starts of agents."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hocket.draw.scene import Area, Scene, listed_team
 from hocket.task.grid import STAY, STEPS, Grid
 from hocket.task.task import Task
 
-MOST_NAMED = 24  # areas; of more, those with gates first, the others have neither a tag nor a colour of their own
+MOST_NAMED = 24  # areas with a tag and a colour, those with gates first
 LONGEST_TAG = 4  # characters
 THIN = 0.12  # width of a wall between cells, as a part of a cell
 
 
 def scene_of(task: Task) -> Scene:
-    """Say what there is to see of a task on a grid."""
+    """Make the scene of a task on a grid."""
     grid, corners = task.grid, _corners(task)
     starts = {name: grid.row_column(agent.starts[0]) for name, agent in task.agents.items()}
     areas = _areas(task, {name for names in corners.values() for name in names})
@@ -34,7 +34,7 @@ def scene_of(task: Task) -> Scene:
 
 
 def _thin_walls(grid: Grid) -> Iterator[Shape]:
-    """Lay out the walls between cells, as seen from either cell."""
+    """List the walls between cells, each from both of its cells."""
     for cell in sorted({cell for pair in grid.thin for cell in pair}):
         row, column = grid.row_column(cell)
         for action, (down, right) in enumerate(STEPS[:STAY]):
@@ -45,7 +45,7 @@ def _thin_walls(grid: Grid) -> Iterator[Shape]:
 
 
 def _corners(task: Task) -> dict[str, tuple[str, ...]]:
-    """List for each agent the places that are where it starts, and that no event and no gate is about."""
+    """List for each agent the places at its start that no event and no gate uses."""
     conditions = [condition for by_agent in task.events.values() for condition in by_agent.values()]
     used = {place for condition in conditions for place in condition.places}
     used |= {region for agent in task.agents.values() for region in agent.gates}
@@ -57,7 +57,7 @@ def _corners(task: Task) -> dict[str, tuple[str, ...]]:
 
 
 def _areas(task: Task, corners: Collection[str]) -> tuple[Area, ...]:
-    """Make an area of the places that have the same cells, unless they are nothing but starts."""
+    """Make an area for the places with the same cells, unless they are only starts."""
     places = {name: cells for name, cells in task.grid.places.items() if name not in corners}
     together: dict[frozenset[int], list[str]] = {}
     for name, cells in places.items():
@@ -85,11 +85,11 @@ def _areas(task: Task, corners: Collection[str]) -> tuple[Area, ...]:
 def _choose_tags(
     places: Mapping[str, Collection[int]], gated: Collection[str], letters: Mapping[str, str]
 ) -> dict[str, str]:
-    """Choose a short name for each place: its letter in the file, or its initial and the number that it ends in, or
-    else, as always where there is a gate and a cross needs room, a letter.
+    """Choose a short name for each place: its letter in the file, its initial with the number at its end, or a letter.
+
+    Places with gates get letters only, since a cross is written after them.
     """
-    in_file = {name: letters.get(name, "") for name in places}
-    given = {name: letter for name, letter in in_file.items() if letter.isascii() and letter.strip()}
+    given = {name: letter for name in places if (letter := letters.get(name, "")).isascii() and letter.strip()}
     ends = {name: name.split()[-1] for name in places if name not in gated and name not in given}
     numbered = {name: f"{name[0].upper()}{end}" for name, end in ends.items() if end.isdecimal()}
     if len({*numbered.values()}) < len(numbered) or any(len(tag) > LONGEST_TAG for tag in numbered.values()):

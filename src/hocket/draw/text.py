@@ -1,4 +1,4 @@
-"""A map of cells as text, two characters a cell: coloured on a terminal, and readable without colours in a pipe."""
+"""A map of cells as text, two characters a cell: coloured on a terminal, and readable without colours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hocket.draw.scene import Moment, Scene, listed
 CELL = 2  # characters, which makes a cell about square
 CLOSED, SUBSCRIPTS, START = "×", "₀₁₂₃₄₅₆₇₈₉", "°"  # a start has its agent's number, if that has one digit
 FENCE = "│"  # a thin wall at the right of a cell
-UNTAGGED = "•"  # an area that is not named
+UNTAGGED = "•"  # an area without a name
 SHOWN_AGENTS = 6  # in a legend
 MOST_ENTRIES, LONGEST_ENTRY = 60, 60  # areas in a legend, and characters that an entry has
 
@@ -29,7 +29,7 @@ class Window(NamedTuple):
     columns: int
 
     def is_whole(self, scene: Scene) -> bool:
-        """Say whether nothing of the map is left out."""
+        """Tell whether all of the map is drawn."""
         return (self.rows, self.columns) == (scene.rows, scene.columns)
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class Window(NamedTuple):
 
 
 def clip(scene: Scene, center: int, rows: int, columns: int) -> Window:
-    """Choose the part of a map around a cell that has at most so many rows and columns."""
+    """Choose the part of a map around a cell with at most so many rows and columns."""
     row, column = divmod(center, scene.columns)
     rows, columns = max(1, min(rows, scene.rows)), max(1, min(columns, scene.columns))
     top = min(max(row - rows // 2, 0), scene.rows - rows)
@@ -48,7 +48,7 @@ def clip(scene: Scene, center: int, rows: int, columns: int) -> Window:
 
 @dataclass(frozen=True)
 class TextMap:
-    """Draws moments on the map of a scene: areas by tags and colours, agents by numbers, a cross where it is closed.
+    """Draws moments on the map of a scene: areas by tags and colours, agents by numbers, closed cells by crosses.
 
     >>> from hocket.draw.task_scene import scene_of
     >>> from hocket.task.catalogue import load_task
@@ -84,7 +84,7 @@ class TextMap:
         return lines
 
     def legend(self, moment: Moment, width: int, *, agents: bool = True) -> list[Text]:
-        """Say what the tags and numbers stand for, in lines of at most `width` characters."""
+        """Explain tags and numbers, in lines of at most `width` characters."""
         scene, closed, entries = self.scene, self.scene.closed(moment), list[Text]()
         if agents:
             names = scene.agents[:SHOWN_AGENTS]
@@ -105,7 +105,7 @@ class TextMap:
         return pack(entries, width)
 
     def agent(self, name: str, driven: str | None = None, crowd: int = 1) -> tuple[str, str]:
-        """Make the two characters and the style that stand for an agent, with others in its cell or without."""
+        """Return the two characters and the style of an agent in a cell with `crowd` agents."""
         number = self.scene.numbers[name]
         text = "@" if name == driven else f"{number}" if number < 100 else f"{number % 100:02}"
         if crowd > 1:
@@ -116,7 +116,7 @@ class TextMap:
 
     @cached_property
     def _starts(self) -> Mapping[int, str]:
-        """What stands for the first agent that starts in a cell."""
+        """The character of the first agent that starts in a cell."""
         first: dict[int, int] = {}
         for name, cell in self.scene.opening.cells.items():
             for start in (cell, *self.scene.regions.get(name, ())):
@@ -125,7 +125,7 @@ class TextMap:
 
     @cached_property
     def _thin(self) -> tuple[frozenset[int], frozenset[int]]:
-        """The cells that have a thin wall at their right, and those that have one below them."""
+        """The cells with a thin wall at their right, and those with one below them."""
         scene, upright, level = self.scene, set(), set()
         for wall in scene.walls:
             if wall.width < 0.5 < wall.height and wall.left > 0:
@@ -141,13 +141,13 @@ class TextMap:
         second = CLOSED if is_barred else self._starts.get(cell, FENCE if cell in self._thin[0] else " ")
         if (area := self.scene.ground.get(cell)) is None:
             return f"·{second}", f"{DOT if second == ' ' else INK} on {FLOOR}"
-        tag = area.tag or UNTAGGED  # what has to stand behind it takes the place of all but its first letter
+        tag = area.tag or UNTAGGED  # shortened to its first letter if a second character is needed
         text = tag[0] + second if second == CLOSED or len(tag) == 1 else tag if len(tag) == CELL else f"{tag[0]}…"
         return text, f"bold {INK} on {area.color}"
 
 
 def pack(entries: Iterable[Text], width: int, gap: int = 3) -> list[Text]:
-    """Set entries side by side in as few lines as it takes."""
+    """Put entries side by side in as few lines as possible."""
     lines: list[Text] = []
     for entry in entries:
         entry.truncate(max(1, min(width, LONGEST_ENTRY)), overflow="ellipsis")

@@ -1,4 +1,4 @@
-"""Pages that need nothing else, with one head: styles, scripts and data are inside."""
+"""Self-contained HTML pages: styles, scripts and data are inline."""
 
 from __future__ import annotations
 
@@ -14,17 +14,14 @@ LINE = Html("\n")
 
 
 def fill(folder: str, name: str, styles: Sequence[str], scripts: Sequence[str], parts: Mapping[str, Html]) -> str:
-    """Fill the page `name` of a folder of this package, and put the head, styles and scripts around it."""
-    around = {
-        "body": fragment(folder, name, parts),
-        "style": join((_asset(folder, style) for style in styles), LINE),
-        "script": join((_asset(folder, script) for script in scripts), LINE),
-    }
-    return _filled(_asset("", "document.html"), {**parts, **around})
+    """Fill the template `name` in a folder of this package, and add the head, styles and scripts."""
+    style, script = (join((_asset(folder, asset) for asset in assets), LINE) for assets in (styles, scripts))
+    body = fragment(folder, name, parts)
+    return _filled(_asset("", "document.html"), {**parts, "body": body, "style": style, "script": script})
 
 
 def fragment(folder: str, name: str, parts: Mapping[str, Html]) -> Html:
-    """Fill a part of a page, a file `name` in a folder of this package."""
+    """Fill a template of a part of a page, the file `name` in a folder of this package."""
     return _filled(_asset(folder, name).removesuffix("\n"), parts)
 
 
@@ -34,17 +31,17 @@ def note(*content: str) -> Html:
 
 
 def block(title: str, *content: str) -> Html:
-    """Make a part of a section, under its heading."""
+    """Make a part of a section with a heading."""
     return tag("div", tag("h3", title), *content)
 
 
 def _filled(template: str, parts: Mapping[str, Html]) -> Html:
-    """Fill in one pass, so that nothing that a part says is taken for one to fill."""
+    """Fill a template in one pass, so that nothing in a part is taken for a placeholder."""
     return Html(re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template))
 
 
 @cache
 def _asset(folder: str, name: str) -> Html:
-    """Read a file of a folder, or one that is shared with the studio; scripts of a page export nothing."""
+    """Read a file of a folder, or one that is shared with the studio; inline scripts export nothing."""
     path = files("hocket.draw") / "web" / name if name in SHARED else files("hocket.report") / folder / name
     return Html(re.sub(r"^export ", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE))

@@ -1,11 +1,11 @@
-"""What a report says, computed from a folder of runs: curves, tables, bounds and episodes to watch."""
+"""The content of a report, computed from a folder of runs: curves, tables, bounds and episodes to watch."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial, partialmethod
 from itertools import combinations
 from pathlib import Path
@@ -23,7 +23,7 @@ from hocket.learn.catalogue import LEARNERS, is_reference
 from hocket.learn.policies import Run
 from hocket.report.performance import LAST_TESTS, NEAR, Curve, FinalPerformance, curve_of, final_of, gather_tests
 from hocket.statistics import Comparison, compare, trailing_mean
-from hocket.study.records import KINDS, Record, Replay, Settings, TestSummary, differences, group_label, task_titles
+from hocket.study.records import KINDS, Record, Replay, Settings, TestSummary, group_label, task_titles, varied_settings
 from hocket.study.store import Results, as_results
 from hocket.study.study import Level, Published, published_from
 from hocket.study.testing import stall_of
@@ -31,10 +31,10 @@ from hocket.task.task import Task
 from hocket.task.teamwork.check import Stall
 from hocket.task.verdict import Verdict, check_task
 
-MOSTLY = 0.5  # greedy success below which a team is said to fail
-LAST_SUCCESSES = 50  # tests of each run, whose success is compared with what is published
+MOSTLY = 0.5  # greedy success below which a team fails
+LAST_SUCCESSES = 50  # tests of each run whose success is compared with the published one
 MOST_COMPARED = 12  # groups up to which every two are compared
-FAR_APART = 10  # times: groups whose times of learning differ by more are drawn over a logarithmic axis
+FAR_APART = 10  # times: groups whose learning times differ by more are drawn over a logarithmic axis
 
 Numbers = NDArray[np.float64]
 
@@ -57,18 +57,18 @@ class LevelComparison(NamedTuple):
 
     @property
     def difference(self) -> float:
-        """By which share the measured level lies above the published one."""
+        """The relative difference of the measured final level from the published one."""
         return self.measured.final / self.published.final - 1
 
 
 @dataclass(frozen=True)
 class RunGroup:
-    """Runs that differ in nothing but their seeds."""
+    """Runs that differ only in their seeds."""
 
-    label: str  # unique in its section: the learner, and what sets it apart
+    label: str  # unique in its section: the learner and the varied settings
     learner: str
     settings: Settings
-    varied: Settings  # the settings in which it differs from others of this learner
+    varied: Settings  # those that vary between groups of this learner
     steps: int
     seeds: tuple[int, ...]
     seconds: float  # of computing
@@ -77,43 +77,43 @@ class RunGroup:
     bounds: Bounds | None
     replays: Mapping[tuple[int, str], Replay]  # by seed and kind of policy
     visits: NDArray[np.int64] | None  # [N, S] summed over runs
-    files: tuple[str, ...]  # what the records of the runs are called, without folder and suffix
-    stall: Stall | None  # where a greedy team stalls, if most of the runs fail in the end
-    policies: frozenset[str] = frozenset()  # those of the files of which the folder has what was learnt
+    files: tuple[str, ...]  # names of the runs' files, without suffix
+    stall: Stall | None  # of a greedy team, if most of the runs fail in the end
+    policies: frozenset[str]  # names of the files of runs whose policies are in the folder
 
     @property
     def is_reference(self) -> bool:
-        """Whether nothing was learnt, so that it is there for others to be compared with."""
+        """Whether the learner computes optimal policies, with which others are compared."""
         return is_reference(self.learner)
 
     @property
     def team_verdict(self) -> str:
-        """What has to be said of the team, in one sentence: that it stalls; empty where it does not."""
+        """One sentence on how a failing team stalls; empty if it does not fail."""
         if self.stall is None:
             return ""
         final = self.finals["greedy"]
-        if final.is_return:
-            return f"{self.label}: the greedy team earns {final.quartiles[1]:g}. It stalls {self.stall}."
-        return f"{self.label}: the greedy team fails in {1 - final.success.value:.0%} of tests. It stalls {self.stall}."
+        fails = f"fails in {1 - final.success.value:.0%} of tests"
+        outcome = f"earns {final.quartiles[1]:g}" if final.is_return else fails
+        return f"{self.label}: the greedy team {outcome}. It stalls {self.stall}."
 
 
 @dataclass(frozen=True, repr=False)
 class Section:
-    """One task and all that was run on it."""
+    """A task and all groups of runs on it."""
 
     title: str
     digest: str
     scene: Scene | None
     groups: tuple[RunGroup, ...]  # without the reference
-    reference: RunGroup | None  # drawn as a line across, for nothing was learnt
-    most_steps: int  # a failed test counts as that many
+    reference: RunGroup | None  # drawn as a horizontal line, since it does not learn
+    most_steps: int  # the step limit, as which a failed test counts
     comparisons: tuple[GroupComparison, ...]  # by kind of policy
-    published_levels: tuple[LevelComparison, ...] = ()  # what is published
-    task: Task | None = None  # None: the folder has no readable file of it
+    published_levels: tuple[LevelComparison, ...]
+    task: Task | None  # None: the folder has no readable file of it
 
     @cached_property
     def verdict(self) -> Verdict | None:
-        """The check of the task, without a team that plays."""
+        """The verdict on the task, without playing the team."""
         try:
             return None if self.task is None else check_task(self.task, play=False)
         except HocketError:  # too large for tables
@@ -126,7 +126,7 @@ class Section:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of policies that were tested, as they are shown."""
+        """The kinds of policies that were tested, in the order in which they are shown."""
         return tuple(dict.fromkeys(kind for group in self.all_groups for kind in group.finals))
 
     @cached_property
@@ -136,21 +136,21 @@ class Section:
 
     @property
     def has_returns(self) -> bool:
-        """Whether the task has rewards, so that runs are judged by their returns, of which more are better."""
+        """Whether the task has rewards, so that runs are compared by their returns, where more is better."""
         return any(final.is_return for group in self.all_groups for final in group.finals.values())
 
     @property
     def measure(self) -> str:
-        """What tests measure."""
+        """The quantity that tests measure."""
         return "return" if self.has_returns else "test steps"
 
     @property
     def is_continuing(self) -> bool:
-        """Whether the task has no end, so that there is no success to tell."""
+        """Whether the task has no end, so that tests have no success."""
         return self.task is not None and self.task.is_continuing
 
     def level(self, kind: str) -> float | None:
-        """Say how many steps the reference takes, or what it earns, if there is one."""
+        """Return the steps or the return of the reference, if there is one."""
         final = self.reference.finals.get(kind) if self.reference is not None else None
         return None if final is None else final.quartiles[1]
 
@@ -163,15 +163,15 @@ class Section:
 
 @dataclass(frozen=True, repr=False)
 class Summary:
-    """All that a report says."""
+    """The content of a report."""
 
     title: str
     sections: tuple[Section, ...]
-    made: tuple[tuple[str, str], ...]  # what it was run with, and on
+    made: tuple[tuple[str, str], ...]  # versions, machine and times
     problems: tuple[str, ...]  # files that could not be read
-    missing: int  # runs that the study still lacks
-    published: Published | None = None  # levels that the study compares with
-    folder: Path | None = None  # where the runs are kept
+    missing: int  # runs of the study that are not finished
+    published: Published | None = None  # levels with which the study compares
+    folder: Path | None = None  # of the runs
 
     def __repr__(self) -> str:
         return f"<Summary {self.title!r}: {', '.join(section.title for section in self.sections)}>"
@@ -180,35 +180,35 @@ class Summary:
 
 
 def needs_log_x(section: Section, policy: str = KINDS[0]) -> bool:
-    """Say whether some groups learn so much sooner than others that a linear axis would not show it."""
+    """Tell whether groups differ so much in learning time that training steps need a logarithmic axis."""
     times = [group.finals[policy].learnt_after for group in section.groups if policy in group.finals]
     return spans([step for step in times if step is not None], FAR_APART)
 
 
 def ranged(values: Sequence[int], thing: str) -> str:
-    """Write from how many to how many of a thing there are."""
+    """Write the range of numbers of a thing."""
     low, high = min(values), max(values)
     return counted(high, thing) if low == high else f"{low:,} to {counted(high, thing)}"
 
 
 def spans(values: Iterable[float], least: float) -> bool:
-    """Say whether some positive values are so far apart that only a logarithmic scale shows all of them."""
+    """Tell whether the largest positive value is more than `least` times the smallest."""
     positive = [value for value in values if value > 0]
     return bool(positive) and max(positive) > least * min(positive)
 
 
 def line_numbers(groups: Sequence[RunGroup]) -> list[int]:
-    """Number the colours of groups: the n-th of our learners has the n-th, what is not ours or there twice the rest."""
+    """Number the colours of groups: the n-th learner of hocket has the n-th, others and those with several groups the
+    rest."""
     learners = [group.learner for group in groups]
-    ours = [learner.name for learner in LEARNERS.values() if not learner.is_reference]
-    known = {name: ours.index(name) for name in {*learners} & {*ours} if learners.count(name) == 1}
-    taken = {*known.values()}
-    free = (number for number in range(len(taken) + len(groups)) if number not in taken)
-    return [known[name] if name in known else next(free) for name in learners]
+    names = [learner.name for learner in LEARNERS.values() if not learner.is_reference]
+    fixed = {name: names.index(name) for name in {*learners} & {*names} if learners.count(name) == 1}
+    free = (number for number in range(len(fixed) + len(groups)) if number not in fixed.values())
+    return [fixed[name] if name in fixed else next(free) for name in learners]
 
 
 def summarize(what: Results | str | Path | Run | Iterable[Run], title: str | None = None) -> Summary:
-    """Work out what a report says on results, on a folder of runs, or on runs that `train` has returned."""
+    """Compute the content of a report on results, on a folder of runs, or on runs that `train` has returned."""
     results = as_results(what)
     scenes, problems = {digest: scene_of(task) for digest, task in results.tasks.items()}, [*results.problems]
     for path in results.scenes:
@@ -229,13 +229,12 @@ def summarize(what: Results | str | Path | Run | Iterable[Run], title: str | Non
         for digest, name in task_titles(results.records).items()
     )
     missing = results.about.get("missing", 0)
-    missing = missing if isinstance(missing, int) else 0
-    title = title or results.folder.resolve().name
+    title, missing = title or results.folder.resolve().name, missing if isinstance(missing, int) else 0
     return Summary(title, sections, _made(results), tuple(problems), missing, published, folder)
 
 
 def measure_level(curve: Curve, most_steps: int) -> Level:
-    """Measure how good runs are in the end, and how soon, by the definition of published levels."""
+    """Measure the level of runs by the definition of published levels."""
     final = float(curve.each.median[-LAST_TESTS:].mean())
     smooth = trailing_mean(curve.each.median, LAST_TESTS)
     within = np.abs(smooth - final) <= NEAR * final
@@ -245,7 +244,7 @@ def measure_level(curve: Curve, most_steps: int) -> Level:
 
 
 def _made(results: Results) -> tuple[tuple[str, str], ...]:
-    """Say with what, on what, and in how much time all this was run."""
+    """List versions, machine, times and numbers of runs and steps."""
     about, records = results.about, results.records
     names = ("hocket", "python", "numpy", "numba", "machine", "cores")
     facts = [(name, str(about[name])) for name in names if name in about]
@@ -257,14 +256,12 @@ def _made(results: Results) -> tuple[tuple[str, str], ...]:
 def _section(
     results: Results, digest: str, title: str, scene: Scene | None, policies: set[str], published: Published | None
 ) -> Section:
-    kinds = KINDS[::-1] if published is None else KINDS  # what is published are softmax tests, which come first then
+    kinds = KINDS[::-1] if published is None else KINDS  # published tests are softmax tests, which then come first
     task, records = results.tasks.get(digest), [record for record in results.records if record.digest == digest]
-    apart = differences(records)
-    parts: dict[str, list[Record]] = {}
-    for record in records:
-        parts.setdefault(group_label(record.learner, apart[record.key]), []).append(record)
-    made = (_group(runs, apart[runs[0].key], kinds, task, scene) for runs in parts.values())
-    groups = [replace(group, policies=frozenset(policies.intersection(group.files))) for group in made]
+    parts: dict[str, tuple[Settings, list[Record]]] = {}
+    for record, varied in zip(records, varied_settings(records), strict=True):
+        parts.setdefault(group_label(record.learner, varied), (varied, []))[1].append(record)
+    groups = [_group(label, *part, kinds, task, scene, policies) for label, part in parts.items()]
     reference = next((group for group in groups if group.is_reference), None)
     learners = tuple(group for group in groups if group is not reference)
     most = max(int(record.settings.get("max_episode_steps", 0)) for record in records)
@@ -280,39 +277,37 @@ def _section(
 
 
 def _group(
-    records: Sequence[Record], varied: Settings, kinds: Sequence[str], task: Task | None, scene: Scene | None
-) -> RunGroup:
+    label: str, varied: Settings, records: Sequence[Record], kinds: Sequence[str], task: Task | None,
+    scene: Scene | None, policies: set[str],
+) -> RunGroup:  # fmt: skip
     first = records[0]
     tests = {
         kind: gather_tests(records, kind)
         for kind in kinds
         if all(kind in record.tests and len(record.tests[kind].step) for record in records)
     }
-    with ThreadPoolExecutor() as pool:  # most of the work leaves Python's lock alone
-        together = pool.map(curve_of, tests.values())
-        in_the_end = pool.map(partial(final_of, is_same=is_reference(first.learner)), tests.values())
-    curves, finals = dict(zip(tests, together, strict=True)), dict(zip(tests, in_the_end, strict=True))
+    with ThreadPoolExecutor() as pool:  # most of the work releases Python's lock
+        curves = pool.map(curve_of, tests.values())
+        finals = pool.map(partial(final_of, is_same=is_reference(first.learner)), tests.values())
+    by_kind = dict(zip(tests, finals, strict=True))
     summaries = {record.seed: record.test_summary for record in records if record.test_summary is not None}
     visits = [summary.visits for summary in summaries.values() if summary.visits.size]
-    replays = {
-        (seed, kind): summary.replays[kind]
-        for seed, summary in summaries.items()
-        for kind in kinds
-        if kind in summary.replays
-    }
+    watched = ((seed, kind) for seed, summary in summaries.items() for kind in kinds if kind in summary.replays)
+    replays = {(seed, kind): summaries[seed].replays[kind] for seed, kind in watched}
     seeds, files = tuple(record.seed for record in records), tuple(record.name for record in records)
     seconds = math.fsum(record.seconds for record in records)
     bounds = _bounds([summary for summary in summaries.values() if summary.episodes], scene)
-    seen = sum(visits[1:], start=visits[0]) if visits and len({counts.shape for counts in visits}) == 1 else None
-    stall = None if task is None else _stall(finals.get("greedy"), replays, task)
+    total = sum(visits[1:], start=visits[0]) if visits and len({counts.shape for counts in visits}) == 1 else None
+    stall = None if task is None else _stall(by_kind.get("greedy"), replays, task)
     return RunGroup(
-        group_label(first.learner, varied), first.learner, first.settings, varied, first.steps, seeds, seconds,
-        curves, finals, bounds, replays, seen, files, stall,
+        label, first.learner, first.settings, varied, first.steps, seeds, seconds,
+        dict(zip(tests, curves, strict=True)), by_kind, bounds, replays, total, files, stall,
+        frozenset(policies.intersection(files)),
     )  # fmt: skip
 
 
 def _stall(final: FinalPerformance | None, replays: Mapping[tuple[int, str], Replay], task: Task) -> Stall | None:
-    """Find where the team of a group stalls, if most of its greedy tests fail, or earn nothing, in the end."""
+    """Find where a greedy team stalls, if most of its last tests fail or have no positive return."""
     if final is None or (final.quartiles[1] > 0 if final.is_return else final.success.value >= MOSTLY):
         return None
     failed = (replay for (_, kind), replay in replays.items() if kind == "greedy" and not replay.success)
@@ -321,10 +316,7 @@ def _stall(final: FinalPerformance | None, replays: Mapping[tuple[int, str], Rep
 
 
 def _bounds(summaries: Sequence[TestSummary], scene: Scene | None) -> Bounds | None:
-    """Put the test summaries of all runs together; the bounds hold for all their episodes at once, too.
-
-    Returns need no bounds: the team's is the sum of its agents'.
-    """
+    """Compute the bounds for the test episodes of all runs; returns need none, as the team's is the agents' sum."""
     if len({(len(summary.own_successes), summary.policy) for summary in summaries}) != 1 or summaries[0].returns:
         return None
     agents = len(summaries[0].own_successes)
@@ -334,13 +326,11 @@ def _bounds(summaries: Sequence[TestSummary], scene: Scene | None) -> Bounds | N
 
 
 def _compare(kind: str, groups: Sequence[RunGroup]) -> Iterator[GroupComparison]:
-    """Compare every two groups by their runs' last tests under a kind of policy; of many, the best with each other."""
-    costs = {}  # of steps fewer are better, of returns more
-    for group in groups:
-        if kind in group.finals:
-            final = group.finals[kind]
-            sign = -1 if final.is_return else 1
-            costs[group.label] = sign * final.mean.value, sign * np.array(final.scores)
+    """Compare every two groups by their runs' last tests under a kind of policy; of many, the best with all others."""
+    costs = {}
+    for label, final in ((group.label, group.finals[kind]) for group in groups if kind in group.finals):
+        sign = -1 if final.is_return else 1  # fewer steps are better, or larger returns
+        costs[label] = sign * final.mean.value, sign * np.array(final.scores)
     pairs = [*combinations(costs, 2)]
     if len(costs) > MOST_COMPARED:
         best = min(costs, key=lambda label: costs[label][0])

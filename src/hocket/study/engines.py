@@ -1,6 +1,6 @@
-"""Where the jobs of a study run: on threads of this machine, on its graphics processor, or on a cluster of dask's.
+"""Engines that run the jobs of a study: threads, a GPU, or a dask cluster.
 
-A cluster is sent text, numbers and bytes, and sent again what was lost.
+Jobs are sent to a cluster as text, numbers and bytes, and sent again if they are lost.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
 ENGINES = ("threads", "dask")
-POLICIES = 10  # seeds below this keep what they learnt on a graphics processor, if nothing else is said
+POLICIES = 10  # seeds below this keep their policies on a GPU, by default
 CONNECTING = 10  # seconds to wait for a scheduler
 DESERTED = 60  # seconds without any worker after which a cluster is given up
 TRIES = 3  # how often a run is sent; each time dask may try it on several workers
-LEAVING = 0.5  # seconds for good manners at the end
+CLOSING = 0.5  # seconds to wait for the client to close
 
 Reporter = Callable[[Batch], Report]
-Future = Any  # dask says little of its types
+Future = Any  # dask has no types
 
 
 class Engine(Protocol):
-    """Runs batches and gives back what is finished, in whatever order."""
+    """Runs batches, in any order."""
+
+    workers: int
 
     def cut(self, batch: Batch) -> list[Batch]:
-        """Cut a batch into those that are run one by one."""
+        """Cut a batch into those that are run one by one: its seeds are shared out among workers."""
+        return share_out(batch, self.workers)
 
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
-        """Run batches until all are done or `stop` is set; what was not finished then is left out.
-
-        What is given back comes in pieces that can be written down in a moment.
-        """
+        """Run batches until all are done or `stop` is set; yield finished runs, in pieces that are quickly written."""
 
 
 def run_batch(
     batch: Batch, tables: Tables, report: Report | None = None, stop: StopSignal | None = None
 ) -> list[Finished]:
-    """Train the runs of a batch and test what they learnt; none, if it was stopped."""
+    """Train and test the runs of a batch; none if it was stopped."""
     compile_kernels(batch.learner, len(batch.seeds), batch.task, batch.settings)
     runs = train_batch(batch, tables, report, stop)
     if any(run.steps < batch.steps for run in runs):
@@ -69,22 +69,18 @@ def run_batch(
 
 
 def finish(task: Task, tables: Tables, run: Run) -> Finished:
-    """Play a run's test episodes, if it has kept its policy."""
+    """Play the test episodes of a run, if it has kept its policy."""
     return Finished.of(run, play_tests(task, tables, run.policy) if run.policy.arrays else None)
 
 
-class ThreadEngine:
-    """Threads of this process; kernels leave Python's lock alone."""
+class ThreadEngine(Engine):
+    """Runs batches on threads of this process; kernels release Python's lock."""
 
     def __init__(self, threads: int | None = None) -> None:
         self.workers = count_workers(threads)
 
-    def cut(self, batch: Batch) -> list[Batch]:
-        """Share seeds out among threads."""
-        return share_out(batch, self.workers)
-
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
-        """Let each thread take the next batch that nobody has begun."""
+        """Let each thread take the next batch that has not begun."""
         unless_stopped(lambda: check_memory(batches, self.workers), stop)
 
         def work(batch: Batch) -> list[Finished]:
@@ -95,28 +91,28 @@ class ThreadEngine:
             yield from take_turns(work, batches, workers, stop)
 
 
-class DeviceEngine:
-    """A graphics processor; learners that it lacks train on threads."""
+class DeviceEngine(Engine):
+    """Runs batches on a GPU; learners without GPU kernels train on threads."""
 
     def __init__(self, threads: int | None = None, policies: int | None = None) -> None:
-        from hocket.learn.cuda import device, training  # loads what few have
+        from hocket.learn.cuda import device, training  # needs CUDA
 
         device.require_device()
         self.threads, self.train = ThreadEngine(threads), training.train_batches
         self.learners, self.find = training.BLOCKS, training.find_block
-        self.policies = POLICIES if policies is None else policies
+        self.policies, self.workers = POLICIES if policies is None else policies, self.threads.workers
 
     def require(self, learners: Sequence[str]) -> None:
-        """Refuse learners of which the device trains none."""
+        """Refuse learners if none of them has GPU kernels."""
         if not any(name in self.learners for name in learners):
             self.find(learners[0])
 
     def cut(self, batch: Batch) -> list[Batch]:
-        """Leave together what the device trains."""
-        return [batch] if batch.learner in self.learners else self.threads.cut(batch)
+        """Leave a batch whole if the GPU trains it."""
+        return [batch] if batch.learner in self.learners else super().cut(batch)
 
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
-        """Train all settings and seeds of a task at once, as far as they fit."""
+        """Train all settings and seeds of a task at once, as far as they fit into memory."""
         ours = [batch for batch in batches if batch.learner in self.learners]
         for task in {batch.task.digest: batch.task for batch in ours}.values():
             tables = compile_task(task)
@@ -129,14 +125,14 @@ class DeviceEngine:
         yield from self.threads.run([batch for batch in batches if batch.learner not in self.learners], reporter, stop)
 
 
-class DaskEngine:
-    """A cluster of dask.distributed; a worker that dies loses nothing but time."""
+class DaskEngine(Engine):
+    """Runs batches on a cluster of dask.distributed; the runs of a worker that dies are run again."""
 
     def __init__(self, scheduler: str) -> None:
         with needs_extra("the engine dask", "dask"):
             dask: Any = import_module("distributed")
         self.address = scheduler
-        try:  # a knock takes no time where nobody is, and leaves no client half-made
+        try:  # a plain connection fails fast, and leaves no half-made client
             host = dask.comm.parse_host_port(dask.comm.parse_address(scheduler)[1])
             socket.create_connection(host, CONNECTING).close()
             self.client = dask.Client(scheduler, timeout=CONNECTING, set_as_default=False)
@@ -144,26 +140,22 @@ class DaskEngine:
             raise SettingsError(f"scheduler {scheduler!r} does not answer: {_reason(error)}") from None
         self.workers = sum(self.client.ncores().values())
         if not self.workers:
-            self._leave()
+            self._close()
             raise SettingsError(f"scheduler {scheduler!r} has no workers: start some with `dask worker {scheduler}`")
 
-    def cut(self, batch: Batch) -> list[Batch]:
-        """Share seeds out among workers."""
-        return share_out(batch, self.workers)
-
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
-        """Send batches, and again what was lost of them; at the end, say what was lost for good."""
-        return gather([self._converse(batches, reporter, stop)], stop)  # dask may wait for long, and hears no wish
+        """Send batches, and lost ones again; at the end, raise an error if runs were lost for good."""
+        return gather([self._run(batches, reporter, stop)], stop)  # in a thread: dask may block, and cannot be stopped
 
-    def _converse(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
+    def _run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
         done: SimpleQueue[Future] = SimpleQueue()
-        under_way: dict[Future, tuple[Batch, int]] = {}  # and how often it has been sent
+        under_way: dict[Future, tuple[Batch, int]] = {}  # with the number of tries
         lost: list[str] = []
 
         def send(batch: Batch, tries: int = 1) -> None:
             try:
                 future = self.client.submit(run_portable, *portable(batch), pure=False)
-            except Exception:  # the client has closed, after it tried for a while to reach the scheduler again
+            except Exception:  # the client has closed, after failing for a while to reach the scheduler
                 raise self._gone() from None
             under_way[future] = batch, tries
             future.add_done_callback(done.put)
@@ -177,17 +169,17 @@ class DaskEngine:
                     answer = future.result()
                 except HocketError:
                     raise
-                except Exception as error:  # whatever went wrong elsewhere
+                except Exception as error:  # any error on the cluster
                     if tries == TRIES:
                         lost.append(f"({batch.learner} on {batch.task.name}, seed {batch.seeds[0]}): {_reason(error)}")
-                        continue
-                    for seed in batch.seeds:  # all of them together may have been too much for a worker
-                        send(batch._replace(seeds=[seed]), tries + 1)
+                    else:
+                        for seed in batch.seeds:  # one by one: all together may have been too much for a worker
+                            send(batch._replace(seeds=[seed]), tries + 1)
                     continue
                 reporter(batch)(batch.steps * len(batch.seeds) * len(batch.task.agents), ())
                 yield [Finished(parse_record(text), policy, world) for text, policy, world in answer]
         finally:
-            self._leave()
+            self._close()
         if lost:
             raise ClusterError(f"the cluster at {self.address} has failed {TRIES} times {lost[0]}")
 
@@ -195,7 +187,7 @@ class DaskEngine:
         return ClusterError(f"the scheduler at {self.address} is gone")
 
     def _next(self, done: SimpleQueue[Future], stop: Event) -> Future | None:
-        """Wait until something is done; None, if told to stop."""
+        """Wait for the next batch that is done; None if `stop` is set."""
         latest = time.monotonic()
         while not stop.is_set():
             with suppress(Empty):
@@ -210,19 +202,17 @@ class DaskEngine:
                 raise ClusterError(f"the cluster at {self.address} has no workers any more")
         return None
 
-    def _leave(self) -> None:
-        """Let go of the cluster, which then forgets what it was asked for."""
+    def _close(self) -> None:
         with suppress(Exception):
-            self.client.close(timeout=LEAVING)
+            self.client.close(timeout=CLOSING)  # the cluster then forgets this client's jobs
 
 
 def _reason(error: Exception) -> str:
-    """Say in a few words what is wrong."""
     return printable(str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__)
 
 
 def portable(batch: Batch) -> tuple[str, str, Settings, tuple[int, ...], int, bytes | None]:
-    """Turn a batch into what can be sent to other machines: text, numbers and bytes."""
+    """Turn a batch into text, numbers and bytes, which can be sent to other machines."""
     task = json.dumps(batch.task.document())
     world = None if batch.world is None else batch.world.packed()
     return task, batch.learner, used_settings(batch.settings), tuple(batch.seeds), batch.steps, world
@@ -231,27 +221,26 @@ def portable(batch: Batch) -> tuple[str, str, Settings, tuple[int, ...], int, by
 def run_portable(
     task: str, learner: str, settings: Settings, seeds: Sequence[int], steps: int, world: bytes | None = None
 ) -> list[tuple[str, bytes | None, bytes | None]]:
-    """Run a batch that was sent here; records, policies and worlds are as files have them."""
-    chosen = make_settings(learner, settings)
-    document = json.loads(task)
-    kept = None if world is None else read_world(Path("world"), world)
-    batch = Batch(task_from(document, name=document["name"]), learner, chosen, seeds, steps, world=kept)
-    finished = run_batch(batch, compile_task(batch.task), stop=CancelledOnCluster().is_set)
+    """Run a batch that was sent here; return records, policies and world models as the content of their files."""
+    document, model = json.loads(task), None if world is None else read_world(Path("world"), world)
+    definition = task_from(document, name=document["name"])
+    batch = Batch(definition, learner, make_settings(learner, settings), seeds, steps, world=model)
+    finished = run_batch(batch, compile_task(definition), stop=CancelledOnCluster().is_set)
     return [(write_record(run.record), run.policy, run.world) for run in finished]
 
 
 class CancelledOnCluster:
-    """Whether the cluster wants no more of the job that this thread is at: who sent it has stopped, or is gone."""
+    """Whether the job of this thread was cancelled: its sender has stopped, or is gone."""
 
     def __init__(self) -> None:
         try:
             worker = import_module("distributed").get_worker()
             self.tasks, self.key = worker.state.tasks, worker.get_current_task()
-        except (ImportError, ValueError, AttributeError):  # not at work for a cluster, or for one that does not tell
+        except (ImportError, ValueError, AttributeError):  # not on a cluster, or on one of another version
             self.tasks, self.key = {}, None
 
     def is_set(self) -> bool:
-        """Say whether to stop."""
+        """Return whether the job was cancelled."""
         return getattr(self.tasks.get(self.key), "state", None) == "cancelled"
 
 
@@ -262,7 +251,7 @@ def make_engine(
     device: str = "cpu",
     policies: int | None = None,
 ) -> Engine:
-    """Choose where jobs run."""
+    """Make the engine of a name, with its options."""
     require_known(device, DEVICES, "device")
     require_known(name, ENGINES, "engine")
     if (name == "dask") != (scheduler is not None):

@@ -1,4 +1,4 @@
-"""What the runs in a folder have learnt: what of it can be used, and what has to be learnt again."""
+"""The policies in a folder of runs: which of them can be used, and which runs have to be trained again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hocket.learn.actors import TrainableWorld
 from hocket.learn.catalogue import find_learner, shapes_on
 from hocket.learn.policies import Policy, load_policy, peek_policy
 from hocket.learn.settings import SettingValue
-from hocket.study.records import Record, TestSummary, read_record, set_apart
+from hocket.study.records import Record, TestSummary, keep_different, read_record
 from hocket.study.store import PIECE, SceneSource, policy_path
 from hocket.task.catalogue import as_task
 from hocket.task.files import read_task
@@ -26,7 +26,7 @@ from hocket.task.task import Task
 
 
 class ShownWorld(TrainableWorld, Protocol):
-    """A world of somebody else's, known by what it looks like, in which what was learnt can be tested."""
+    """A third-party environment that has a scene, and in which policies can be tested."""
 
     @property
     def scene(self) -> SceneSource: ...
@@ -35,21 +35,21 @@ class ShownWorld(TrainableWorld, Protocol):
 
 
 class Policies(NamedTuple):
-    """Policies of a task, and what else is in their folder."""
+    """The policies of a task, and the other files in their folder."""
 
     of_task: tuple[Policy, ...]
-    others: tuple[str, ...]  # the names of the tasks to which the others belong
+    others: tuple[str, ...]  # the names of the tasks of other policies
     problems: tuple[str, ...]  # files that were left out, and why
-    apart: tuple[dict[str, SettingValue], ...]  # of each policy: in which settings it differs from its learner's
+    varied: tuple[dict[str, SettingValue], ...]  # of each policy: the settings that vary between those of its learner
 
     @property
     def files(self) -> int:
-        """Count all of them."""
+        """The number of all policy files."""
         return len(self.of_task) + len(self.others) + len(self.problems)
 
 
 def find_policies(folder: str | Path, task: Task) -> Policies:
-    """Read the policies in a folder that belong to a task; those that are damaged or do not fit it are named."""
+    """Read the policies in a folder that belong to a task; damaged files and those that do not fit it are listed."""
     task = with_team_machine(task)
     read = _reader(task)
     by_learner: dict[str, dict[Path, Policy]] = {}
@@ -65,19 +65,19 @@ def find_policies(folder: str | Path, task: Task) -> Policies:
                 others.append(about.task)
         except HocketError as error:
             problems.append(str(error))
-    ordered: list[tuple[Policy, dict[str, SettingValue]]] = []  # by learners, settings that set them apart, and seeds
+    rows: list[tuple[Policy, dict[str, SettingValue]]] = []  # by learner, varied settings and seed
     for group in by_learner.values():
-        apart = set_apart([{**_steps(path), **policy.settings} for path, policy in group.items()])
-        ordered += sorted(
-            zip(group.values(), apart, strict=True),
+        varied = keep_different([{**_steps(path), **policy.settings} for path, policy in group.items()])
+        rows += sorted(
+            zip(group.values(), varied, strict=True),
             key=lambda row: ([(isinstance(value, str), value) for value in row[1].values()], row[0].seed),
         )
-    of_task, settings = zip(*ordered, strict=True) if ordered else ((), ())
+    of_task, settings = zip(*rows, strict=True) if rows else ((), ())
     return Policies(of_task, tuple(others), tuple(problems), settings)
 
 
 def _steps(path: Path) -> dict[str, int]:
-    """Say how long a policy was trained, where the record of its run lies beside it."""
+    """Read the training steps of a policy from the record of its run, if the folder has it."""
     try:
         return {"steps": read_record(path.parent.parent / "runs" / f"{path.stem}.json").steps}
     except HocketError:
@@ -87,41 +87,39 @@ def _steps(path: Path) -> dict[str, int]:
 def load_policies(folder: str | Path, task: Task | str | Path | ShownWorld | None = None) -> list[Policy]:
     """Read the policies in a folder that belong to a task; there must be some, and none may be damaged.
 
-    Without a task they are those of the folder's only one, which is kept there. In place of a task there may be a
-    wrapped world.
+    Without a task, the folder must have the policies of one task only, and its file. Instead of a task, a wrapped
+    environment may be given.
     """
+    folder = Path(folder)
+    paths = listed(folder, "policies/*.npz")
     if task is not None and not isinstance(task, Task | str | Path):
         digest = task.scene.digest
-        paths = [path for path in listed(Path(folder), "policies/*.npz") if peek_policy(path).digest == digest]
+        paths = [path for path in paths if peek_policy(path).digest == digest]
         if not paths:
             raise FormatError("has no policies of this world in it", path=folder)
         return [replace(load_policy(path, digest), definition=task) for path in paths]
-    policies = find_policies(folder, _only_task(Path(folder)) if task is None else as_task(task))
+    if not paths:
+        raise FormatError("has no policies in it" if exists(folder) else "is not a folder of runs", path=folder)
+    policies = find_policies(folder, _only_task(folder, paths) if task is None else as_task(task))
     if policies.problems:
         raise FormatError(policies.problems[0])
-    if not policies.files:
-        raise FormatError("has no policies in it" if exists(Path(folder)) else "is not a folder of runs", path=folder)
     if not policies.of_task:
-        named = _names(policies.others)
-        raise FormatError(f"its policies belong to other tasks ({named}, or another version of it)", path=folder)
+        names = _names(policies.others)
+        raise FormatError(f"its policies belong to other tasks ({names}, or another version of it)", path=folder)
     return list(policies.of_task)
 
 
-def _only_task(folder: Path) -> Task:
-    """Read the only task to which the policies in a folder belong."""
-    named = {about.digest: about.task for about in map(peek_policy, listed(folder, "policies/*.npz"))}
-    if not named:
-        raise FormatError("has no policies in it" if exists(folder) else "is not a folder of runs", path=folder)
-    if len(named) > 1:
-        raise FormatError(f"has policies of {len(named)} tasks: say which, {_names(named.values())}", path=folder)
+def _only_task(folder: Path, policies: Iterable[Path]) -> Task:
+    """Read the only task to which policies in a folder belong."""
+    names = {about.digest: about.task for about in map(peek_policy, policies)}
+    if len(names) > 1:
+        raise FormatError(f"has policies of {len(names)} tasks: say which, {_names(names.values())}", path=folder)
     for path in listed(folder, "tasks/*.toml"):
         task = read_task(path)
-        if task.digest in named:
+        if task.digest in names:
             return task
-    raise FormatError(
-        f"does not hold the task {_names(named.values())} itself: say where it is, or pass the wrapped world",
-        path=folder,
-    )
+    missing = f"does not hold the task {_names(names.values())} itself"
+    raise FormatError(f"{missing}: say where it is, or pass the wrapped world", path=folder)
 
 
 def _names(tasks: Iterable[str]) -> str:
@@ -131,16 +129,16 @@ def _names(tasks: Iterable[str]) -> str:
 def damaged_policies(
     folder: Path, records: Iterable[Record], tasks: Mapping[str, Task], stop: Event | None = None
 ) -> dict[str, str]:
-    """Find the runs, by their keys, whose policies are missing, damaged or of something else; say what is wrong.
+    """Find the runs, by their keys, whose policies are missing, damaged or of another run, and say what is wrong.
 
-    A run without a summary of its tests has kept none. When `stop` is set, the others are not looked at.
+    A run without a test summary has kept no policy. When `stop` is set, the remaining runs are not checked.
     """
-    readers = {mark: _reader(task) for mark, task in tasks.items()}
+    readers = {digest: _reader(task) for digest, task in tasks.items()}
     problems = {}
     for record in chain.from_iterable(in_pieces(records, PIECE, stop or Event())):
         path = policy_path(folder, record)
         if record.test_summary is None and not path.exists():
-            continue  # nobody asked to keep it
+            continue  # it was not to be kept
         try:
             policy = readers[record.digest](path)
             if (policy.learner, policy.seed, policy.settings) != (record.learner, record.seed, record.settings):
@@ -151,7 +149,7 @@ def damaged_policies(
 
 
 def _reader(task: Task) -> Callable[[Path], Policy]:
-    """Make what reads policies of a task, and requires that a learner could have learnt them."""
+    """Make a function that reads a policy of a task, and requires that its learner could have learnt it."""
     tables, shapes = compile_task(task), shapes_on(task)
 
     def read(path: Path) -> Policy:

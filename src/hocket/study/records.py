@@ -1,4 +1,4 @@
-"""The record of a run: what was run, its tests during training, and a summary of tests at the end; as plain JSON."""
+"""The record of a run: what was run, its tests during training, and a summary of the final tests; as plain JSON."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ FORMAT = "hocket run 1"
 LIMIT = 256 * MEGABYTE  # of a record's file
 LONGEST_SLUG = 40  # characters of a task's name in file names
 MOST = 2**63 - 1  # of a number in a record
-FARTHEST = 1e6  # cells from a map's corner that somebody may be
+FARTHEST = 1e6  # cells from a map's corner, at which an agent may be at most
 LIBRARIES = ("numpy", "numba")  # whose versions may change results
 
 Settings = Mapping[str, SettingValue]
 
 
 class Replay(NamedTuple):
-    """An episode that can be watched: where everyone was, and what happened."""
+    """An episode that can be watched: where the agents were, their machines' states, and the events."""
 
     success: bool
     points: NDArray[np.float64]  # [T + 1, N, 2]: across and down from the map's corner, in cells; the start comes first
@@ -51,22 +51,22 @@ class Replay(NamedTuple):
 
 @dataclass(frozen=True)
 class TestSummary:
-    """What some test episodes with a finished policy show."""
+    """The results of test episodes with the final policy."""
 
-    __test__ = False  # for pytest, which takes classes of such names for tests
+    __test__ = False  # tells pytest that this class is no test
 
     episodes: int
     successes: int  # of the team
     own_successes: tuple[int, ...]  # [N]: of each agent
-    visits: NDArray[np.int64]  # [N, S]: how often each agent was in each cell; of no cells, where there are too many
+    visits: NDArray[np.int64]  # [N, S]: how often each agent was in each cell; [N, 0] if there are too many cells
     replays: Mapping[str, Replay]  # softmax and greedy
     policy: str = "softmax"  # of the episodes
-    returns: tuple[float, ...] = ()  # [N]: the mean of what each agent's machine paid; where a task has rewards
+    returns: tuple[float, ...] = ()  # [N]: the mean return of each agent's machine; only if a task has rewards
 
 
-@cache  # thousands of runs may be made at a time
-def surroundings() -> dict[str, str]:
-    """Say with which versions, and on what machine, something was made."""
+@cache  # thousands of records may be made at a time
+def made_with() -> dict[str, str]:
+    """List the versions and the machine with which a record is made."""
     versions = {"hocket": __version__, "python": platform.python_version()}
     for name in LIBRARIES:
         with suppress(PackageNotFoundError):
@@ -79,7 +79,7 @@ class Record:
     """A finished run."""
 
     task: str  # name
-    digest: str  # of the task; whoever made it says what that is, if the task is not a file of hocket's
+    digest: str  # of the task, or of the scene of a third-party environment
     learner: str
     seed: int
     steps: int  # of training
@@ -87,7 +87,7 @@ class Record:
     tests: Mapping[str, TestEpisodes] = field(repr=False)  # by kind of policy
     seconds: float = 0.0  # of computing
     test_summary: TestSummary | None = field(default=None, repr=False)
-    made: Mapping[str, str] = field(default_factory=surroundings, repr=False)  # with what, and on what
+    made: Mapping[str, str] = field(default_factory=made_with, repr=False)  # versions and machine
 
     def __post_init__(self) -> None:
         for text, what in ((self.task, "a task"), (self.learner, "a learner"), (self.digest, "a task's digest")):
@@ -97,12 +97,12 @@ class Record:
 
     @cached_property
     def key(self) -> str:
-        """Fingerprint what the run is of; two runs with one key have the same results."""
+        """Fingerprint all that determines the results; two runs with one key have the same results."""
         return self._keys[self.seed]
 
     @cached_property
     def kind(self) -> str:
-        """Fingerprint what it has in common with runs that differ from it in nothing but the seed."""
+        """Fingerprint what the run has in common with runs that differ from it only in the seed."""
         return self._keys[0]
 
     @cached_property
@@ -111,12 +111,12 @@ class Record:
 
     @cached_property
     def name(self) -> str:
-        """What its files are called."""
+        """The name of the run's files."""
         return f"{slug(self.task)}-{slug(self.learner)}-{self.seed}-{self.key[:8]}"
 
 
 def run_keys(digest: str, learner: str, seeds: Iterable[int], steps: int, settings: Settings) -> dict[int, str]:
-    """Give each seed the fingerprint of its run: that of a list of all that its results depend on, as JSON."""
+    """Compute the key of each seed's run: the hash of a JSON list of everything that determines its results."""
     added = LEARNERS[learner].settings.added if learner in LEARNERS else {}
     before = json.dumps([digest, learner])[:-1]
     after = json.dumps([steps, dict(sorted(former_settings(settings, added).items()))])[1:]
@@ -124,7 +124,7 @@ def run_keys(digest: str, learner: str, seeds: Iterable[int], steps: int, settin
 
 
 def slug(name: str) -> str:
-    """Turn a name into one that every file system takes.
+    """Turn a name into one that every file system accepts.
 
     >>> slug("a/b: c")
     'a_b_c'
@@ -135,36 +135,33 @@ def slug(name: str) -> str:
 def record_of(run: Run, summary: TestSummary | None = None) -> Record:
     """Make a record of a run."""
     tests, policy = {kind: run.tests(kind) for kind in KINDS}, run.policy
-    return Record(
-        policy.task, policy.digest, policy.learner, policy.seed, run.steps, dict(policy.settings), tests,
-        round(run.seconds, 3), summary,
-    )  # fmt: skip
+    about = policy.task, policy.digest, policy.learner, policy.seed, run.steps, dict(policy.settings)
+    return Record(*about, tests, round(run.seconds, 3), summary)
 
 
 def task_titles(records: Iterable[Record]) -> dict[str, str]:
-    """Name tasks by digest; of two with the same name, both show a part of their digests."""
+    """Name tasks, by their digests; tasks that share a name get a part of the digest."""
     names = {record.digest: record.task for record in records}
     tasks = Counter(names.values())
-    return {mark: name if tasks[name] == 1 else f"{name} {mark[:6]}" for mark, name in names.items()}
+    return {digest: name if tasks[name] == 1 else f"{name} {digest[:6]}" for digest, name in names.items()}
 
 
-def differences(records: Sequence[Record]) -> dict[str, dict[str, SettingValue]]:
-    """Find for each record, by its key, the settings in which it differs from others of its task and learner."""
-    groups: dict[tuple[str, str], dict[str, dict[str, SettingValue]]] = {}
+def varied_settings(records: Sequence[Record]) -> list[dict[str, SettingValue]]:
+    """List for each record the settings in which it differs from others of its task and learner."""
+    groups: dict[tuple[str, str], dict[str, Record]] = {}  # thousands of runs may differ only in their seeds
     for record in records:
-        kinds = groups.setdefault((record.digest, record.learner), {})
-        if record.kind not in kinds:  # thousands of runs may differ in nothing but their seeds
-            kinds[record.kind] = {"steps": record.steps, **record.settings}
-    apart: dict[str, dict[str, SettingValue]] = {}
+        groups.setdefault((record.digest, record.learner), {})[record.kind] = record
+    varied: dict[str, dict[str, SettingValue]] = {}
     for kinds in groups.values():
-        apart |= zip(kinds, set_apart(list(kinds.values())), strict=True)
-    return {record.key: apart[record.kind] for record in records}
+        tables = [{"steps": record.steps, **record.settings} for record in kinds.values()]
+        varied |= zip(kinds, keep_different(tables), strict=True)
+    return [varied[record.kind] for record in records]
 
 
-def set_apart(tables: Sequence[Mapping[str, SettingValue]]) -> list[dict[str, SettingValue]]:
-    """Keep of each table what is not the same in all of them; what was added later is what all runs had before.
+def keep_different(tables: Sequence[Mapping[str, SettingValue]]) -> list[dict[str, SettingValue]]:
+    """Keep the entries of tables that differ between them; a missing setting that was added later has its old value.
 
-    >>> set_apart([{"steps": 30, "discount": 0.9}, {"steps": 60, "discount": 0.9}])
+    >>> keep_different([{"steps": 30, "discount": 0.9}, {"steps": 60, "discount": 0.9}])
     [{'steps': 30}, {'steps': 60}]
     """
     added = ChainMap(*(dict(learner.settings.added) for learner in LEARNERS.values()))
@@ -173,20 +170,20 @@ def set_apart(tables: Sequence[Mapping[str, SettingValue]]) -> list[dict[str, Se
     return [{name: table[name] for name in names if name in table} for table in whole]
 
 
-def group_label(learner: str, apart: Mapping[str, SettingValue]) -> str:
-    """Name runs of a learner by the settings that set them apart.
+def group_label(learner: str, varied: Mapping[str, SettingValue]) -> str:
+    """Name a group of runs by its learner and the settings that vary between groups.
 
     >>> group_label("dqprm", {"discount": 0.8})
     'dqprm, discount=0.8'
     """
-    return ", ".join([learner, *(name_value(name, value) for name, value in apart.items())])
+    return ", ".join([learner, *(name_value(name, value) for name, value in varied.items())])
 
 
 # As JSON.
 
 
 def write_record(record: Record) -> str:
-    """Lay a record out as JSON."""
+    """Write a record as JSON."""
     document: dict[str, object] = {
         "format": FORMAT,
         **{name: getattr(record, name) for name in ("task", "digest", "learner", "seed", "steps")},
@@ -194,17 +191,14 @@ def write_record(record: Record) -> str:
         "seconds": record.seconds,
         "made": dict(record.made),
         "tests": {kind: _tests_to(tests) for kind, tests in record.tests.items()},
+        **({} if record.test_summary is None else {"review": _summary_to(record.test_summary)}),
     }
-    if record.test_summary is not None:
-        document["review"] = _summary_to(record.test_summary)
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def _tests_to(tests: TestEpisodes) -> dict[str, object]:
-    columns: dict[str, object] = {name: getattr(tests, name).tolist() for name in ("step", "test_steps", "success")}
-    if tests.returns is not None:
-        columns["return"] = [float(f"{earned:.12g}") for earned in tests.returns]
-    return columns
+    returns = {} if tests.returns is None else {"return": [float(f"{number:.12g}") for number in tests.returns]}
+    return {name: getattr(tests, name).tolist() for name in ("step", "test_steps", "success")} | returns
 
 
 def _summary_to(summary: TestSummary) -> dict[str, object]:
@@ -226,7 +220,7 @@ def _summary_to(summary: TestSummary) -> dict[str, object]:
 
 
 def changes_of(states: Sequence[str]) -> list[tuple[int, str]]:
-    """List only the steps after which a state is another one."""
+    """List the steps after which a state has changed, each with the new state; the first state is after step 0."""
     return [(step, state) for step, state in enumerate(states) if step == 0 or state != states[step - 1]]
 
 
@@ -238,7 +232,7 @@ def read_record(path: Path) -> Record:
 
 
 def parse_record(content: str) -> Record:
-    """Read a record, refusing what is damaged or of somebody else."""
+    """Read a record, refusing what is damaged or not written by hocket."""
     try:
         return _record_from(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
@@ -248,7 +242,7 @@ def parse_record(content: str) -> Record:
 def _record_from(document: Any) -> Record:  # noqa: ANN401
     if document["format"] != FORMAT:
         raise ValueError
-    task, mark, learner, seed = (document[key] for key in ("task", "digest", "learner", "seed"))
+    task, digest, learner, seed = (document[key] for key in ("task", "digest", "learner", "seed"))
     settings = rename_settings({_line(name): _setting(value) for name, value in document["settings"].items()})
     seconds = float(document["seconds"])
     made = {_line(name): _line(value) for name, value in document["made"].items()}
@@ -256,7 +250,7 @@ def _record_from(document: Any) -> Record:  # noqa: ANN401
     if len(tests) != len(document["tests"]) or not math.isfinite(seconds):
         raise ValueError
     summary = _summary_from(document["review"]) if "review" in document else None
-    return Record(task, mark, learner, seed, _count(document["steps"]), settings, tests, seconds, summary, made)
+    return Record(task, digest, learner, seed, _count(document["steps"]), settings, tests, seconds, summary, made)
 
 
 @lru_cache(1_000)  # thousands of runs name the same settings and libraries
@@ -289,12 +283,12 @@ def _tests_from(document: Mapping[str, list[int]]) -> TestEpisodes:
 
 
 def _numbers(values: list[Any], kind: type) -> NDArray[Any]:
-    """Require a list of numbers; there are millions of them in a folder, so no line of Python is run for each."""
+    """Require a list of numbers; a folder has millions of them, so no line of Python is run for each."""
     if type(values) is not list or not {kind}.issuperset(map(type, values)):
         raise TypeError
     if values and min(values) < 0:
         raise ValueError
-    return np.array(values, np.bool_ if kind is bool else np.int64)  # which refuses larger ones than MOST
+    return np.array(values, np.bool_ if kind is bool else np.int64)  # which refuses numbers above MOST
 
 
 def _summary_from(document: Mapping[str, Any]) -> TestSummary:

@@ -1,4 +1,4 @@
-"""Run what is missing of a study, keeping each run as it finishes, and count how far it is."""
+"""Run what is missing of a study, write each run as it finishes, and report progress."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from hocket.task.task import Task
 
 
 class Update(NamedTuple):
-    """How far a study is."""
+    """The progress of a study."""
 
     jobs: int
     all_jobs: int
@@ -55,87 +55,83 @@ Watch = Callable[[Update], None]
 
 
 def run_study(
-    study: Study | str | Path,  # a built-in name or the path of a file will do
+    study: Study | str | Path,
     folder: str | Path,
     *,
     engine: Engine | None = None,
     watch: Watch | None = None,
     stop: threading.Event | None = None,
 ) -> Results:
-    """Run what is missing of a study, writing each run to a folder as it finishes; return all that is there.
+    """Run what is missing of a study, writing each run to a folder as it finishes; return all results of the folder.
 
-    `study` is a study, or the name or file of one. What the folder has of other studies stays in it. When `stop` is
-    set, what is not finished is left out. Where a run fails, what is finished is written down before the error is
-    raised; that of a cluster is an `UnfinishedError`.
+    `study` is a study, or the name or file of one. Runs of other studies stay in the folder. When `stop` is set, runs
+    that are not finished are left out. If a run fails, finished ones are written before the error is raised; the error
+    of a cluster is an `UnfinishedError`.
     """
     study = study if isinstance(study, Study) else load_study(study)
     chosen, halt, begin = engine or ThreadEngine(), stop or threading.Event(), time.perf_counter()
     with claimed(folder) as store:
         before, groups = load_results(store, halt), study.groups()
         if not before.is_whole:
-            return before  # there is nothing new to write down
+            return before  # stopped while reading; nothing has changed
         tasks = {group.task.digest: group.task for group in groups}
         plan = dict.fromkeys(key for group in groups for key in group.keys().values())
         kept = {record.key: record for record in before.records}
-        spoilt = damaged_policies(store, [kept[key] for key in plan if key in kept], tasks, halt)
-        whole = {key: record for key, record in kept.items() if key not in spoilt}
+        damaged = damaged_policies(store, [kept[key] for key in plan if key in kept], tasks, halt)
+        whole = {key: record for key, record in kept.items() if key not in damaged}
         missing = _missing(groups, whole, chosen)
         unless_stopped(lambda: _check_learners(missing), halt)
         for task in tasks.values():
             keep_task(store, task)
-        tally, failure = _Tally(len(plan), sum(key in whole for key in plan), missing, watch), None
-        others = [record for key, record in kept.items() if key not in plan]  # which come first
+        progress, failure = _Progress(len(plan), sum(key in whole for key in plan), missing, watch), None
+        others = [record for key, record in kept.items() if key not in plan]  # of other studies, which come first
         layout = Layout.of([*others, *(group.sample() for group in groups)])
-        there = [*others, *(whole[key] for key in plan if key in whole)]
-        with growing_table(store / CURVES, layout, there, halt) as table:
-            if table is not None:  # else somebody wishes to stop
+        present = [*others, *(whole[key] for key in plan if key in whole)]
+        with growing_table(store / CURVES, layout, present, halt) as table:
+            if table is not None:  # not stopped
                 try:
-                    for finished in chosen.run(missing, tally.reporter, halt):
+                    for finished in chosen.run(missing, progress.reporter, halt):
                         keep_records(store, finished)
                         table.add([run.record for run in finished])
                         whole |= {run.record.key: run.record for run in finished}
-                        tally.finish(len(finished))
-                except Exception as error:  # raised again when what is finished is summed up
+                        progress.finish(len(finished))
+                except Exception as error:  # raised again below, when finished runs are written
                     failure = error
             records = {**kept, **whole}
             ordered = [*others, *(records[key] for key in plan if key in records)]
             if table is not None:
                 table.keep(ordered, halt)
-        left = sum(key not in whole for key in plan)
-        about: dict[str, object] = {"missing": left, "wall_seconds": round(time.perf_counter() - begin, 3)}
+        remaining = sum(key not in whole for key in plan)
+        about: dict[str, object] = {"missing": remaining, "wall_seconds": round(time.perf_counter() - begin, 3)}
         if study.published is not None:
             about["published"] = study.published.document()
-        results = replace(
-            before,
-            about=keep_about(store, ordered, **about),
-            records=tuple(ordered),
-            tasks={**before.tasks, **tasks},
-            problems=(*before.problems, *spoilt.values()),
-        )
+        document, problems = keep_about(store, ordered, **about), (*before.problems, *damaged.values())
+        all_tasks = {**before.tasks, **tasks}
+        results = replace(before, about=document, records=tuple(ordered), tasks=all_tasks, problems=problems)
     if isinstance(failure, ClusterError):
-        raise UnfinishedError(failure, results, left) from None
+        raise UnfinishedError(failure, results, remaining) from None
     if failure is not None:
         raise failure
     return results
 
 
 class UnfinishedError(HocketError):
-    """A study that a cluster has failed; `results` are what is finished."""
+    """A study that stopped because a cluster failed; `results` are the finished runs."""
 
-    def __init__(self, reason: ClusterError, results: Results, left: int) -> None:
+    def __init__(self, reason: ClusterError, results: Results, missing: int) -> None:
         kept = f"runs that are finished ({len(results.records):,}) are kept"
-        super().__init__(f"{reason}; {kept}, and the same command goes on with those that are missing ({left:,})")
+        super().__init__(f"{reason}; {kept}, and the same command goes on with those that are missing ({missing:,})")
         self.results = results
 
 
 def _check_learners(missing: Sequence[Batch]) -> None:
-    """Refuse a study of which some learner cannot train on a task, before any other begins."""
+    """Refuse a study in which a learner cannot train on a task, before any training begins."""
     for batch in missing:
         find_learner(batch.learner).check(compile_task(batch.task), batch.settings)
 
 
 def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], engine: Engine) -> list[Batch]:
-    """Cut what is still to do into batches, the longest first."""
+    """Cut the missing runs into batches, the longest first."""
     missing, taken = list[Batch](), set(known)
     for group in groups:
         keys = group.keys()
@@ -149,8 +145,8 @@ def _weight(batch: Batch) -> int:
     return batch.steps * len(batch.task.agents) * len(batch.seeds)
 
 
-class _Tally:
-    """Counts what threads report."""
+class _Progress:
+    """Counts what threads report, and passes it on to `watch`."""
 
     def __init__(self, all_jobs: int, done: int, missing: Sequence[Batch], watch: Watch | None) -> None:
         self.jobs, self.all_jobs, self.steps, self.watch = done, all_jobs, 0, watch
@@ -160,7 +156,7 @@ class _Tally:
         self.lock = threading.Lock()
 
     def reporter(self, batch: Batch) -> Report:
-        """Make what a batch reports to."""
+        """Make the function to which the training of a batch reports."""
         label = batch.label
 
         def report(steps: int, taken: Sequence[int]) -> None:

@@ -1,11 +1,11 @@
-"""A folder of runs: what is needed to repeat them, and to draw them without hocket.
+"""A folder of runs: everything to repeat them, and to draw them without hocket.
 
-study.json      what was run, with which settings and versions, on what machine, and how long it took
-curves.csv      a row for each test episode
-runs/           a record of each finished run (.json)
-policies/       what each run learnt (.npz)
-worlds/         what it learnt of the map, with which other tasks can be planned (.npz)
-tasks/          the tasks (.toml), and scenes of worlds that are not hocket's (.json)
+study.json      the runs, their settings, versions, machine and computing times
+curves.csv      one row for each test episode
+runs/           the record of each finished run (.json)
+policies/       the policy of each run (.npz)
+worlds/         the world model of each run, with which other tasks can be planned (.npz)
+tasks/          the tasks (.toml), and scenes of third-party environments (.json)
 """
 
 from __future__ import annotations
@@ -39,16 +39,7 @@ from hocket.learn.policies import Policy, Run, load_policy
 from hocket.learn.world import WorldModel
 from hocket.machine.formats import toml
 from hocket.study.curves import DataFrame, curves_csv, to_frame
-from hocket.study.records import (
-    Record,
-    TestSummary,
-    read_record,
-    record_of,
-    slug,
-    surroundings,
-    task_titles,
-    write_record,
-)
+from hocket.study.records import Record, TestSummary, made_with, read_record, record_of, slug, task_titles, write_record
 from hocket.task.files import read_task
 from hocket.task.task import Task
 
@@ -56,28 +47,28 @@ FORMAT = "hocket study 1"
 LIMIT = 64 * MEGABYTE  # of study.json
 CURVES = "curves.csv"
 FOLDERS = ("runs", "policies", "worlds", "tasks")
-PIECE = 100  # files that are read before anybody looks at whether to stop
+PIECE = 100  # files that are read between two looks at whether to stop
 
 Content = TypeVar("Content")
 
 
 @dataclass(frozen=True, repr=False)
 class Results:
-    """All that a folder holds, and what in it could not be read."""
+    """The content of a folder of runs, and the files that could not be read."""
 
     folder: Path
     about: Mapping[str, object]  # study.json
     records: tuple[Record, ...]
     tasks: Mapping[str, Task]  # by their digests
-    scenes: tuple[Path, ...]  # files that show worlds that are not hocket's
+    scenes: tuple[Path, ...]  # files of the scenes of third-party environments
     problems: tuple[str, ...]  # files that were left out, and why
-    is_whole: bool = True  # but not where somebody wished to stop before all runs were read
+    is_whole: bool = True  # False: reading was stopped before all runs were read
 
     def __repr__(self) -> str:
         return f"<Results of {len(self.records):,} runs>"
 
     def policy(self, record: Record) -> Policy | None:
-        """Load what a run learnt; None where it was not kept."""
+        """Load the policy of a run; None if it was not kept."""
         path = policy_path(self.folder, record)
         if not path.exists():
             return None
@@ -94,22 +85,22 @@ class Results:
 
 
 class Finished(NamedTuple):
-    """A run and what it learnt, ready to be written down."""
+    """A finished run with the content of its files; None: not kept."""
 
     record: Record
-    policy: bytes | None = None  # where it is kept
-    world: bytes | None = None  # likewise
+    policy: bytes | None = None
+    world: bytes | None = None
 
     @classmethod
     def of(cls, run: Run, summary: TestSummary | None) -> Finished:
-        """Pack what a run has learnt, unless it has kept nothing."""
+        """Pack a run's policy and world model; without a test summary, none were kept."""
         if summary is None:
             return cls(record_of(run))
         return cls(record_of(run, summary), run.policy.packed(), None if run.world is None else run.world.packed())
 
 
 class SceneSource(Protocol):
-    """A world that is not hocket's: a text shows it, and records name it by the text's digest."""
+    """The scene of a third-party environment; records name it by the digest of its text."""
 
     @property
     def task(self) -> str: ...
@@ -125,7 +116,7 @@ class SceneSource(Protocol):
 
 
 def open_store(folder: str | Path) -> Path:
-    """Make a folder for runs, or take one that is there."""
+    """Make a folder for runs, if it does not exist."""
     for name in ("", *FOLDERS):
         make_folder(Path(folder) / name)
     return Path(folder)
@@ -133,7 +124,7 @@ def open_store(folder: str | Path) -> Path:
 
 @contextmanager
 def claimed(folder: str | Path) -> Iterator[Path]:
-    """Have a folder for runs to oneself, and clear away what somebody who was killed has not finished there."""
+    """Lock a folder for runs, and remove files that a killed process left unfinished there."""
     store = open_store(folder)
     with locked(store / ".lock") as is_ours:
         if not is_ours:
@@ -144,7 +135,7 @@ def claimed(folder: str | Path) -> Iterator[Path]:
 
 
 def keep_task(folder: Path, task: Task | SceneSource) -> None:
-    """Write down a task, or what a world that is not hocket's looks like."""
+    """Write a task, or the scene of a third-party environment."""
     if isinstance(task, Task):
         name, text = f"{slug(task.name)}-{task.digest[:8]}.toml", toml.unparse(task.document())
     else:
@@ -153,32 +144,32 @@ def keep_task(folder: Path, task: Task | SceneSource) -> None:
 
 
 def keep_records(folder: Path, runs: Iterable[Finished]) -> None:
-    """Write finished runs and what they learnt; records come last, so that where one is, all else is."""
+    """Write finished runs; records come last, so that all other files of a run exist if its record does."""
     finished = [Finished(*run) for run in runs]
-    write_many((policy_path(folder, run.record), run.policy) for run in finished if run.policy is not None)
-    worlds = ((folder / "worlds" / f"{run.record.name}.npz", run.world) for run in finished)
-    write_many((path, world) for path, world in worlds if world is not None)
+    learnt = [(policy_path(folder, run.record), run.policy) for run in finished]
+    learnt += [(folder / "worlds" / f"{run.record.name}.npz", run.world) for run in finished]
+    write_many((path, content) for path, content in learnt if content is not None)
     write_many((folder / _file(run.record), write_record(run.record)) for run in finished)
 
 
 def keep_world(folder: str | Path, task: Task, world: WorldModel, name: str) -> None:
-    """Write what was learnt of a map to a folder of runs, as theirs are; of the same name, in the place of it."""
+    """Write a world model to a folder of runs, as those of runs; a model of the same name is replaced."""
     with claimed(folder) as store:
         keep_task(store, task)
         world.save(store / "worlds" / f"{slug(task.name)}-{name}.npz")
 
 
 def policy_path(folder: Path, record: Record) -> Path:
-    """Say where what a run learnt is kept."""
+    """Return the path of a run's policy."""
     return folder / "policies" / f"{record.name}.npz"
 
 
 def save_records(
     folder: str | Path, records: Iterable[Record | Finished], worlds: Iterable[Task | SceneSource] = ()
 ) -> Results:
-    """Write runs that were made elsewhere to a folder, and their tasks or worlds; what is there already stays.
+    """Write runs that were made elsewhere to a folder, and their tasks or scenes; what is there already stays.
 
-    A record names the task or the world that it belongs to by its digest.
+    A record names its task or scene by the digest.
     """
     with claimed(folder) as store:
         for world in worlds:
@@ -189,41 +180,41 @@ def save_records(
 
 
 def sum_up(folder: Path, records: Sequence[Record], **about: object) -> dict[str, object]:
-    """Write `curves.csv` and `study.json` anew, from all records; return what the latter says."""
+    """Write `curves.csv` and `study.json` anew, from all records; return the content of the latter."""
     write_whole(folder / CURVES, curves_csv(records))
     return keep_about(folder, records, **about)
 
 
 def keep_about(folder: Path, records: Sequence[Record], **about: object) -> dict[str, object]:
-    """Write `study.json` anew, from all records; return what it says."""
+    """Write `study.json` anew, from all records; return its content."""
     titles = task_titles(records)
     runs: list[dict[str, object]] = []
     for record in records:
         kept = {name: getattr(record, name) for name in ("learner", "seed", "steps", "settings", "seconds")}
         runs.append({"task": titles[record.digest], **kept, "settings": dict(record.settings), "file": _file(record)})
-    tasks = [{"name": name, "digest": mark} for mark, name in titles.items()]
-    made = {**surroundings(), "cores": os.cpu_count() or 1}
-    says = {"format": FORMAT, **made, "tasks": tasks, "runs": runs, **about}
-    write_whole(folder / "study.json", _in_lines(says))
-    return says
+    tasks = [{"name": name, "digest": digest} for digest, name in titles.items()]
+    made = {**made_with(), "cores": os.cpu_count() or 1}
+    document = {"format": FORMAT, **made, "tasks": tasks, "runs": runs, **about}
+    write_whole(folder / "study.json", _in_lines(document))
+    return document
 
 
-def _in_lines(says: Mapping[str, object]) -> str:
-    """Lay out what a study says as JSON, with a line for each entry and for each run."""
+def _in_lines(document: Mapping[str, object]) -> str:
+    """Write a document as JSON, with one line for each entry and each row of a list."""
 
     def text(value: object) -> str:
         if not isinstance(value, list):
             return json.dumps(value, ensure_ascii=False)
         return "[\n" + ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in value) + "\n ]"
 
-    return "{\n" + ",\n".join(f" {json.dumps(name)}: {text(value)}" for name, value in says.items()) + "\n}\n"
+    return "{\n" + ",\n".join(f" {json.dumps(name)}: {text(value)}" for name, value in document.items()) + "\n}\n"
 
 
 # Reading.
 
 
 def as_results(what: Results | str | Path | Run | Iterable[Run]) -> Results:
-    """Take results as they are, load them from a folder, or make them of runs that `train` has returned."""
+    """Return results as they are, load them from a folder, or make them of runs that `train` has returned."""
     if isinstance(what, Results):
         return what
     if isinstance(what, str | Path):
@@ -236,7 +227,7 @@ def as_results(what: Results | str | Path | Run | Iterable[Run]) -> Results:
 
 
 def load_results(folder: str | Path, stop: Event | None = None) -> Results:
-    """Read a folder of runs; files that are damaged or not ours are named among the problems.
+    """Read a folder of runs; damaged and foreign files are listed as problems.
 
     When `stop` is set, the runs that were read until then are returned.
     """
@@ -251,16 +242,22 @@ def load_results(folder: str | Path, stop: Event | None = None) -> Results:
     scenes = tuple(listed(folder, "tasks/*.json"))
     about = _read_all(listed(folder, "study.json"), _read_about, problems)
     unique = {record.key: record for record in records}
-    for record in odd_ones(unique.values()):
+    for record in odd_records(unique.values()):
         del unique[record.key]
-        where = printable(str(folder / _file(record)))
-        problems.append(f"{where}: its tests are at other steps than those of runs like it")
-    ordered = sorted(unique.values(), key=_order(about[0] if about else {}))
-    return Results(folder, about[0] if about else {}, tuple(ordered), tasks, scenes, tuple(problems), is_whole)
+        path = printable(str(folder / _file(record)))
+        problems.append(f"{path}: its tests are at other steps than those of runs like it")
+    document = about[0] if about else {}
+    positions = _positions(document)
+
+    def order(record: Record) -> tuple[int, str, int]:  # that of study.json; other runs follow by their names
+        return positions.get(_file(record), len(positions)), f"{record.task} {record.learner}", record.seed
+
+    ordered = tuple(sorted(unique.values(), key=order))
+    return Results(folder, document, ordered, tasks, scenes, tuple(problems), is_whole)
 
 
-def odd_ones(records: Iterable[Record]) -> list[Record]:
-    """Find runs whose tests share no training step with what most others have that differ in nothing but the seed."""
+def odd_records(records: Iterable[Record]) -> list[Record]:
+    """Find runs whose tests share no training step with those of most others that differ only in the seed."""
     groups: dict[tuple[str, str], dict[str, Record]] = {}
     for record in records:
         for kind, tests in record.tests.items():
@@ -269,8 +266,8 @@ def odd_ones(records: Iterable[Record]) -> list[Record]:
     odd: dict[str, Record] = {}
     for (_, kind), group in groups.items():
         steps = {key: frozenset(record.tests[kind].step.tolist()) for key, record in group.items()}
-        often, common = Counter(steps.values()), frozenset[int]()
-        for key in sorted(group, key=lambda key: -often[steps[key]]):
+        counts, common = Counter(steps.values()), frozenset[int]()
+        for key in sorted(group, key=lambda key: -counts[steps[key]]):
             shared = common & steps[key] if common else steps[key]
             if not shared:
                 odd[key] = group[key]
@@ -278,20 +275,15 @@ def odd_ones(records: Iterable[Record]) -> list[Record]:
     return list(odd.values())
 
 
-def _order(about: Mapping[str, object]) -> Callable[[Record], tuple[int, str, int]]:
-    """Keep runs in the order in which the study names them; others follow by their names."""
+def _positions(about: Mapping[str, object]) -> dict[str, int]:
+    """Number the files of runs in the order of `study.json`."""
     runs = about.get("runs")
-    known = [run.get("file") for run in runs if isinstance(run, dict)] if isinstance(runs, list) else []
-    place = {file: number for number, file in enumerate(known) if isinstance(file, str)}
-
-    def order(record: Record) -> tuple[int, str, int]:
-        return place.get(_file(record), len(place)), f"{record.task} {record.learner}", record.seed
-
-    return order
+    files = [run.get("file") for run in runs if isinstance(run, dict)] if isinstance(runs, list) else []
+    return {file: number for number, file in enumerate(files) if isinstance(file, str)}
 
 
 def _file(record: Record) -> str:
-    """Say where a record is kept, from the folder on."""
+    """Return the path of a record in its folder."""
     return f"runs/{record.name}.json"
 
 

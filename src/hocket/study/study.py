@@ -1,7 +1,7 @@
 """Studies: tasks, learners, settings and seeds in all combinations, as values and as files.
 
-A job is a run of one seed. What it gives depends on nothing but the task, the learner, the settings and the seed; so a
-study that was killed goes on where it was, and one that has grown runs only what is missing.
+A job is the run of one seed. Its result depends only on task, learner, settings and seed, so that a study that was
+killed can be resumed, and one that has grown runs only the missing jobs.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ Parts = tuple[tuple[Task, ...], tuple[str, ...], tuple[int, ...], Mapping[str, t
 
 
 class JobGroup(Batch):
-    """Jobs that differ in nothing but their seeds."""
+    """Jobs that differ only in their seeds."""
 
     def keys(self) -> dict[int, str]:
-        """Give each seed the key of its run."""
+        """Compute the key of each seed's run."""
         return run_keys(self.task.digest, self.learner, self.seeds, self.steps, asdict(self.settings))
 
     def sample(self) -> Record:
-        """Make a record that stands for those of its jobs, without any test episode."""
+        """Make a record that stands for those of its jobs, without test episodes."""
         nothing = np.zeros(0, np.int64)
         tests = TestEpisodes(nothing, nothing, nothing.astype(bool), np.zeros(0) if self.task.has_rewards else None)
         about = (self.task.name, self.task.digest, self.learner, self.seeds[0], self.steps, asdict(self.settings))
@@ -69,15 +69,15 @@ class Study:
     without it. Several studies are added with `+`.
     """
 
-    tasks: Task | str | Path | Iterable[Task | str | Path]  # by their names or paths, or as they are
+    tasks: Task | str | Path | Iterable[Task | str | Path]  # names and paths, or tasks
     learners: str | Iterable[str] = (DEFAULT_LEARNER,)
     seeds: int | Iterable[int] = 10
-    steps: int | None = None  # as many as each learner asks for
-    # Or their name: "paper".
+    steps: int | None = None  # None: the default of each learner
+    # Or the name of settings: "paper".
     settings: str | Mapping[str, SettingValue | Sequence[SettingValue]] = field(default_factory=dict)
     also: tuple[Study, ...] = ()
     published: Published | None = None  # to compare with
-    # That training begins with, or the folder of runs that have learnt it; "survey": each task's map is surveyed.
+    # World model with which training begins, or a folder of runs that has one; "survey": each task's map is surveyed.
     world: WorldModel | str | Path | None = None
     _surveys: dict[str, WorldModel] = field(default_factory=dict, init=False, repr=False, compare=False)  # by digest
 
@@ -89,10 +89,8 @@ class Study:
         given = named_settings(self.settings, learners) if isinstance(self.settings, str) else self.settings
         if not isinstance(given, Mapping):
             raise SettingsError(f"the settings of a study must be a dict or a name, got {shown(given)}")
-        sweeps = {
-            name: tuple(value) if isinstance(value, list | tuple) else (value,)
-            for name, value in rename_settings(given, warn=True).items()
-        }
+        renamed = rename_settings(given, warn=True).items()
+        sweeps = {name: tuple(value) if isinstance(value, list | tuple) else (value,) for name, value in renamed}
         object.__setattr__(self, "settings", MappingProxyType(sweeps))
         if not tasks or not learners:
             raise SettingsError("a study needs at least one task and one learner")
@@ -111,7 +109,7 @@ class Study:
         return replace(self, also=(*self.also, other))
 
     def groups(self) -> list[JobGroup]:
-        """List all jobs, those that differ in their seeds alone together."""
+        """List all jobs, in groups that differ only in their seeds."""
         tasks, learners, seeds, sweeps = cast(Parts, (self.tasks, self.learners, self.seeds, self.settings))
         groups = []
         for task, learner in product(tasks, learners):
@@ -120,13 +118,12 @@ class Study:
             known, steps = declared(about.settings), about.steps if self.steps is None else self.steps
             swept = {name: values for name, values in sweeps.items() if name in known}
             for values in product(*swept.values()):
-                settings = make_settings(learner, dict(zip(swept, values, strict=True)))
-                settings = with_world(settings, learner, world)
+                settings = with_world(make_settings(learner, dict(zip(swept, values, strict=True))), learner, world)
                 groups.append(JobGroup(task, learner, settings, seeds, steps, world=world))
         return [*groups, *(group for study in self.also for group in study.groups())]
 
     def _world_of(self, task: Task) -> WorldModel | None:
-        """Find the world that training on a task begins with."""
+        """Find the world model with which training on a task begins."""
         if self.world != SURVEY:
             return cast(WorldModel | None, self.world)
         if task.digest not in self._surveys:
@@ -135,7 +132,7 @@ class Study:
 
 
 def _several(values: object, kind: UnionType | type) -> Iterable[Any]:
-    """Take one value of a kind as a list of it; what is neither is left to whoever takes the value."""
+    """Return several values as they are, and a single one, of the kind or of a wrong one, as a tuple."""
     return values if isinstance(values, Iterable) and not isinstance(values, kind) else (values,)
 
 
@@ -159,18 +156,16 @@ def built_in_studies() -> list[str]:
 
 
 def load_study(name: str | Path, seeds: int | Iterable[int] | None = None) -> Study:
-    """Read a study: a built-in one by its name, or a TOML file. Tasks that are files are looked for beside it.
+    """Read a study: a built-in one by its name, or a TOML file. Paths of tasks start from the folder of the file.
 
-    `seeds` take the place of those that it names.
+    `seeds` replace those of the study.
     """
     path = Path(name)
     built_in = resources.files("hocket.study.builtin") / f"{path.name}.toml"
     is_built_in = str(name) in built_in_studies()
     if not is_built_in and not path.suffix and not exists(path):
-        raise FormatError(
-            f"there is no file and no built-in study of this name ({known_names(str(name), built_in_studies())})",
-            path=path,
-        )
+        known = known_names(str(name), built_in_studies())
+        raise FormatError(f"there is no file and no built-in study of this name ({known})", path=path)
     content = built_in.read_text(encoding="utf-8") if is_built_in else read_text(path, LIMIT)
     with located(path=path, whole="study"):
         return _study_from(toml.parse(content), path.parent, {} if seeds is None else {"seeds": seeds})
@@ -178,24 +173,27 @@ def load_study(name: str | Path, seeds: int | Iterable[int] | None = None) -> St
 
 def _study_from(document: Document, folder: Path, changes: Mapping[str, object]) -> Study:
     check_keys(document, (*PART_KEYS, "parts", "published"))
-    parts = document.get("parts", [{}])
-    if not isinstance(parts, list) or not parts:
-        raise FormatError("must be tables: [[parts]]", where="parts")
     common = {key: value for key, value in document.items() if key not in ("parts", "name", "published")}
-    studies = [
-        _part_from({**common, **as_table(part, f"parts[{number}]"), **changes}, folder)
-        for number, part in enumerate(parts, start=1)
-    ]
+    parts = _tables_from(document.get("parts", [{}]), "parts")
+    studies = [_part_from({**common, **part, **changes}, folder) for part in parts.values()]
     whole = sum(studies[1:], start=studies[0])
     return replace(whole, published=published_from(document["published"])) if "published" in document else whole
+
+
+def _tables_from(value: object, where: str) -> dict[str, Document]:
+    """Require a list of tables, at least one; return them by their keys."""
+    if not isinstance(value, list) or not value:
+        raise FormatError(f"must be tables: [[{where}]]", where=where)
+    keys = [f"{where}[{number}]" for number in range(1, len(value) + 1)]
+    return {key: as_table(row, key) for key, row in zip(keys, value, strict=True)}
 
 
 def _part_from(table: Document, folder: Path) -> Study:
     given = entries(table, PART_KEYS)
     if "tasks" not in given:
         raise FormatError("is missing", where="tasks")
-    beside = [(name, folder / name) for name in given["tasks"]]
-    given["tasks"] = [load_task(path if path.suffix and exists(path) else name) for name, path in beside]
+    paths = {name: folder / name for name in given["tasks"]}
+    given["tasks"] = [load_task(path if path.suffix and exists(path) else name) for name, path in paths.items()]
     if given.get("world", SURVEY) != SURVEY:
         given["world"] = folder / given["world"]
     return Study(**{key: value for key, value in given.items() if key != "name"})
@@ -211,15 +209,15 @@ PART_KEYS: Mapping[str, Read] = {
 }  # fmt: skip
 
 
-# What others have published of the experiments, to be shown beside what is measured here.
+# Published results of the experiments, to compare with.
 
 
 @dataclass(frozen=True)
 class Level:
-    """How good a learner is in the end, and how soon; of softmax tests, a failed one counting as its most steps."""
+    """The final performance of a learner in softmax tests, and when it is reached; failures count as the step limit."""
 
     final: float  # steps: the mean over the last ten tests of the median over runs
-    reached: int | None  # training steps when that median, a trailing mean of ten, is first within a tenth of it
+    reached: int | None  # training steps after which the median, smoothed over ten tests, is within a tenth of `final`
     success: float  # share of the last fifty tests of all runs
 
 
@@ -227,32 +225,30 @@ class Level:
 class Published:
     """Published levels, by the names of task and learner."""
 
-    source: str  # who published them, and where
+    source: str  # the publication
     levels: Mapping[tuple[str, str], Level]
-    notes: tuple[str, ...] = ()  # where, and why, what is measured here differs
+    notes: tuple[str, ...] = ()  # where and why measured levels differ
 
     def document(self) -> dict[str, object]:
-        """Lay it out as in a study's file."""
+        """Return the entries of a study's file."""
         rows = [{"task": task, "learner": learner, **asdict(level)} for (task, learner), level in self.levels.items()]
         known = [{key: value for key, value in row.items() if value is not None} for row in rows]
         return {"source": self.source, "notes": list(self.notes), "levels": known}
 
 
 def published_from(value: object) -> Published:
-    """Read published levels from a study's file, or from what a folder says of a study."""
+    """Read published levels from a study's file, or from the `study.json` of a folder."""
     readers = {"source": as_text, "notes": as_texts, "levels": _levels_from}
     return Published(**entries({"source": None, "levels": None, **as_table(value, "published")}, readers, "published."))
 
 
 def _levels_from(value: object, where: str) -> dict[tuple[str, str], Level]:
-    if not isinstance(value, list) or not value:
-        raise FormatError(f"must be tables: [[{where}]]", where=where)
-    return dict(_level_from(row, f"{where}[{number}]") for number, row in enumerate(value, start=1))
+    return dict(_level_from(row, key) for key, row in _tables_from(value, where).items())
 
 
-def _level_from(value: object, where: str) -> tuple[tuple[str, str], Level]:
+def _level_from(table: Document, where: str) -> tuple[tuple[str, str], Level]:
     readers = {"task": as_text, "learner": as_text, "final": as_number, "reached": as_any, "success": as_number}
-    row = entries({**dict.fromkeys(readers), **as_table(value, where)}, readers, f"{where}.")
+    row = entries({**dict.fromkeys(readers), **table}, readers, f"{where}.")
     names, level = (row.pop("task"), row.pop("learner")), Level(**row)
     if level.final <= 0:
         raise FormatError(f"must be a number of steps above 0, got {level.final:g}", where=f"{where}.final")
@@ -263,28 +259,28 @@ def _level_from(value: object, where: str) -> tuple[tuple[str, str], Level]:
     return names, level
 
 
-# What would make a study pointless, said before it starts.
+# Warnings before a study starts.
 
 
 def warnings(study: Study) -> tuple[str, ...]:
-    """Say why runs of a study may have nothing to learn or to show, one sentence each."""
+    """Warn of runs of a study that may have nothing to learn or to show, one sentence each."""
     groups = study.groups()
-    said: dict[str, None] = {}
+    sentences: dict[str, None] = {}
     for task in {group.task.digest: group.task for group in groups}.values():
         try:
             verdict = check_task(task)
         except HocketError:
-            continue  # whoever compiles the task will say what is wrong
-        said |= dict.fromkeys(f"{task.name}: {problem}" for problem in (*verdict.problems, *verdict.idle))
-        said |= dict.fromkeys(_derived(task, {find_learner(group.learner).policy_input for group in groups}))
+            continue  # training will raise it
+        sentences |= dict.fromkeys(f"{task.name}: {problem}" for problem in (*verdict.problems, *verdict.idle))
+        sentences |= dict.fromkeys(_derived(task, {find_learner(group.learner).policy_input for group in groups}))
         for group in groups:
             if group.task == task:
-                said |= dict.fromkeys((*_too_short(group, verdict), *_too_large(group)))
-    return tuple(said)
+                sentences |= dict.fromkeys((*_too_short(group, verdict), *_too_large(group)))
+    return tuple(sentences)
 
 
 def _too_short(group: JobGroup, verdict: Verdict) -> Iterator[str]:
-    """Compare steps with how many an episode and a test need."""
+    """Compare the steps of training with those that an episode and a test need."""
     fewest, settings, is_trained = verdict.steps_lower_bound, group.settings, group.steps > 0
     if is_trained and group.steps < fewest and not find_learner(group.learner).is_reference:
         yield f"{group.label}: {group.steps:,} steps of training complete no episode, as each takes {fewest:,} or more."
@@ -297,7 +293,7 @@ def _too_short(group: JobGroup, verdict: Verdict) -> Iterator[str]:
 
 
 def _too_large(group: JobGroup) -> Iterator[str]:
-    """Say that a team is not reviewed though its setting asks for it."""
+    """Warn if a team is too large for the reviews that its setting asks for."""
     agents = len(group.task.agents)
     if agents > 1 and getattr(group.settings, "team_review", "off") != "off" and group.task.decomposition.ok:
         tables = compile_task(group.task)
@@ -309,20 +305,16 @@ def _too_large(group: JobGroup) -> Iterator[str]:
             )
 
 
-def _derived(task: Task, looks: set[PolicyInput]) -> Iterator[str]:
-    """Say which memory and options the agents of the baselines have, if the task does not define them."""
-    for what, takes, derived, verb, it in (
+def _derived(task: Task, inputs: set[PolicyInput]) -> Iterator[str]:
+    """List the memory and the options that the baselines derive, if the task does not define them."""
+    for what, needed_by, derive, verb, it in (
         ("memory", {PolicyInput.MEMORY, PolicyInput.OPTION}, memory_of, "is", "it"),
         ("options", {PolicyInput.OPTION}, options_of, "are", "them"),
     ):
-        each = derived(task) if takes & looks else {}
-        told = {name: given for name, given in each.items() if given and not getattr(task.agents[name], what)}
-        if told:
+        of_agents = derive(task).items() if needed_by & inputs else ()
+        derived = [(name, given) for name, given in of_agents if given and not getattr(task.agents[name], what)]
+        if derived:
+            agents = [f"{name}: {', '.join(map(str, given))}" for name, given in derived[:MOST_NAMED]]
+            agents += ["..."] if len(derived) > MOST_NAMED else []
             why = "derived from their machines, as the task does not define"
-            yield f"{task.name}: the {what} of agents ({_listed(told)}) {verb} {why} {it}."
-
-
-def _listed(told: Mapping[str, Sequence[object]]) -> str:
-    """List what some agents have, with no more of them than one reads."""
-    said = [f"{name}: {', '.join(map(str, what))}" for name, what in list(told.items())[:MOST_NAMED]]
-    return "; ".join(said + ["..."] * (len(told) > MOST_NAMED))
+            yield f"{task.name}: the {what} of agents ({'; '.join(agents)}) {verb} {why} {it}."

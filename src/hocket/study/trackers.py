@@ -1,6 +1,6 @@
-"""Curves in the tools that users follow experiments with: TensorBoard, MLflow, Weights & Biases.
+"""Learning curves for experiment trackers: TensorBoard, MLflow, Weights & Biases.
 
-Tags are those that users of CleanRL look for. TensorBoard and MLflow write into the folder of runs; Weights & Biases
+The tags are those of CleanRL. TensorBoard and MLflow write into the folder of runs; Weights & Biases
 sends to its server, unless its own settings say otherwise (WANDB_MODE=offline). A run is written once.
 """
 
@@ -17,23 +17,23 @@ from hocket.files import write_whole
 from hocket.study.records import Record, slug
 
 TAGS = {"softmax": "charts", "greedy": "eval"}  # kind of policy -> the group of its charts
-FINISHED = "hocket.json"  # says that a run's log is whole
+FINISHED = "hocket.json"  # marks the log of a run as complete
 PACKAGES = {"tensorboard": "tensorboardX", "mlflow": "mlflow", "wandb": "wandb"}
 PROJECT = "hocket"
 
 Scalars = Callable[[str, float, int], None]  # takes a name, a number and a step
-Library = Any  # that need not be there
+Library = Any  # an optional dependency
 
 
 def check_available(tracker: str) -> Library:
-    """Require the package that writes such logs, and return it."""
+    """Import the package that writes the logs of a tracker."""
     require_known(tracker, PACKAGES, "--log")
     with needs_extra(f"a log for {tracker}", tracker):
         return import_module(PACKAGES[tracker])
 
 
 def log_records(records: Iterable[Record], folder: Path, tracker: str = "tensorboard") -> None:
-    """Write a log for each run that has none yet."""
+    """Write the logs of the runs that have none yet."""
     library = check_available(tracker)
     for record in records:
         name = f"{slug(record.task)}__{slug(record.learner)}__{record.seed}__{record.key[:8]}"
@@ -46,15 +46,13 @@ def log_records(records: Iterable[Record], folder: Path, tracker: str = "tensorb
 
 
 def _log(record: Record, log: Scalars) -> None:
-    rows = [
-        (step, kind, taken, earned)
-        for kind, tests in record.tests.items()
-        for columns in [(tests.step, tests.test_steps, tests.success if tests.returns is None else tests.returns)]
-        for step, taken, earned in zip(*(column.tolist() for column in columns), strict=True)
-    ]
-    for step, kind, taken, earned in sorted(rows, key=lambda row: row[0]):  # some tools take steps in order only
-        log(f"{TAGS[kind]}/episodic_length", taken, step)
-        log(f"{TAGS[kind]}/episodic_return", float(earned), step)
+    rows: list[tuple[int, str, int, float]] = []
+    for kind, tests in record.tests.items():
+        columns = tests.step, tests.test_steps, tests.success if tests.returns is None else tests.returns
+        rows += [(step, TAGS[kind], *row) for step, *row in zip(*(column.tolist() for column in columns), strict=True)]
+    for step, group, length, episode_return in sorted(rows, key=lambda row: row[0]):  # some trackers need this
+        log(f"{group}/episodic_length", length, step)
+        log(f"{group}/episodic_return", float(episode_return), step)
     if record.seconds > 0:
         log("charts/SPS", record.steps / record.seconds, record.steps)
 

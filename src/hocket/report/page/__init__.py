@@ -1,4 +1,4 @@
-"""Write a report as one HTML page that needs nothing else: no network, no other file, no clock."""
+"""Write a report as one self-contained HTML page: no network, no other file, no clock."""
 
 from __future__ import annotations
 
@@ -17,38 +17,34 @@ from hocket.report.summary import Summary, summarize
 from hocket.study.store import Results
 
 STYLES = ("shared.css", "page.css")
-SCRIPTS = [  # in order: they share a scope
-    f"{name}.js"
-    for name in ("elements", "page", "table", "download", "curves", "episode", "stage", "animation", "replay")
-]
+NAMES = ("elements", "page", "table", "download", "curves", "episode", "stage", "animation", "replay")
+SCRIPTS = [f"{name}.js" for name in NAMES]  # in order: they share a scope
 
 
 def write_report(what: Summary | Results | str | Path, path: str | Path, *, title: str | None = None) -> Path:
-    """Write the report on a folder of runs, or on what it comes to, and say where it is."""
+    """Write the report on results, on a folder of runs, or on a summary; return its path."""
     summary = what if isinstance(what, Summary) else summarize(what, title)
-    write_whole(Path(path), report_html(summary, _way(summary.folder, Path(path))))
+    write_whole(Path(path), report_html(summary, _link_to(summary.folder, Path(path))))
     return Path(path)
 
 
-def _way(folder: Path | None, page: Path) -> str | None:
-    """Find how a page links to files in a folder of runs."""
+def _link_to(folder: Path | None, page: Path) -> str | None:
+    """Make the prefix of links from a page to files in a folder of runs."""
     if folder is None:
         return None
     try:
-        steps = Path(os.path.relpath(folder.resolve(), page.resolve().parent))
+        relative = Path(os.path.relpath(folder.resolve(), page.resolve().parent))
     except ValueError:  # on another drive
         return f"{folder.resolve().as_uri()}/"
-    return "".join(f"{quote(part)}/" for part in steps.parts if part != ".")
+    return "".join(f"{quote(part)}/" for part in relative.parts if part != ".")
 
 
 def report_html(summary: Summary, folder: str | None = None) -> str:
-    """Lay out a report as a page; the same summary always gives the same text. `folder` leads to the runs' files."""
-    sections = [
-        task_section(section, summary, number, folder) for number, section in enumerate(summary.sections, start=1)
-    ]
+    """Write a report as a page; the same summary always gives the same text. `folder` is a prefix of links to files."""
+    sections = [task_section(section, summary, index, folder) for index, section in enumerate(summary.sections)]
     pairs = {pair for section in summary.sections for pair in section.colors.items()}
-    times = Counter(label for label, _ in pairs)
-    common = {label: number for label, number in pairs if times[label] == 1}  # the same colour on all tasks
+    counts = Counter(label for label, _ in pairs)
+    common = {label: number for label, number in pairs if counts[label] == 1}  # the same colour on all tasks
     blocks = [data_block("curves", [curves_data(section) for section in summary.sections])]
     for number, (section, episodes) in enumerate(zip(summary.sections, choose_episodes(summary), strict=True)):
         blocks.append(data_block(f"episodes-{number}", episodes_data(section, episodes)))

@@ -1,8 +1,7 @@
-"""Curves and episodes in few characters, for the scripts of a page.
+"""Compact encoding of curves and episodes, for the scripts of a page.
 
-Names of states and events are numbers in one list of names per task. An agent's way is where it starts and, where it
-only ever stays or goes to a neighbouring cell, a letter for every two moves; else the differences from point to point
-in hundredths.
+Names of states and events are numbers in one list of names per task. An agent's path is its start and, if it only stays
+or moves to neighbouring cells, a letter for every two moves, or else the differences between points in hundredths.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from hocket.report.performance import Curve
 from hocket.report.summary import Section, Summary, needs_log_x
 from hocket.study.records import KINDS, Replay, changes_of
 
-MOST_POINTS = 1_000  # of a curve; of more, every second or third... is taken
+MOST_POINTS = 1_000  # of a curve; of more, every second or third... is kept
 MOST_CHARACTERS = 2_500_000  # of all episodes of a page together
-FINEST = 100  # parts of a unit of length in which points are told
-MOVES = np.array([[0, 3, 1], [2, 0, 0], [4, 0, 0]])  # numbers of moves at [across, down], -1 being the last
-FIRST_LETTER = ord("A")  # for two moves: the letter that is five times the first, plus the second, after this one
+FINEST = 100  # parts of a unit of length to which points are rounded
+MOVES = np.array([[0, 3, 1], [2, 0, 0], [4, 0, 0]])  # numbers of moves at [right, down]; -1 is the last index
+FIRST_LETTER = ord("A")  # of two moves; five times the first plus the second is added
 
 Data = dict[str, object]
 
 
 class Numbering(dict[str, int]):
-    """A list of names that grows; each has its number."""
+    """A growing list of names, with the number of each."""
 
     def __missing__(self, name: str) -> int:
         return self.setdefault(name, len(self))
@@ -42,19 +41,14 @@ class Numbering(dict[str, int]):
 
 
 def curves_data(section: Section) -> Data:
-    """Tell the curves of a task; groups that were tested at the same steps share them."""
+    """Encode the curves of a task; groups that were tested at the same steps share these."""
     steps: dict[tuple[int, ...], int] = {}
     published = {comparison.label: asdict(comparison.published) for comparison in section.published_levels}
-    groups: list[Data] = [
-        {
-            "label": group.label,
-            "color": section.colors[group.label],
-            "runs": len(group.seeds),
-            "published": published.get(group.label),
-            "curves": {kind: _curve(curve, steps) for kind, curve in group.curves.items()},
-        }
-        for group in section.groups
-    ]
+    groups: list[Data] = []
+    for label, group in ((group.label, group) for group in section.groups):
+        about = {"label": label, "color": section.colors[label], "runs": len(group.seeds)}
+        curves = {kind: _curve(curve, steps) for kind, curve in group.curves.items()}
+        groups.append({**about, "published": published.get(label), "curves": curves})
     levels = {kind: level for kind in KINDS if (level := section.level(kind)) is not None}
     reference = section.reference.label if section.reference is not None else ""
     heading = {"title": section.title, "most_steps": section.most_steps, "log_x": needs_log_x(section)}
@@ -65,7 +59,7 @@ def curves_data(section: Section) -> Data:
 
 def _curve(curve: Curve, steps: dict[tuple[int, ...], int]) -> Data:
     every = -(-len(curve.step) // MOST_POINTS) or 1
-    kept = slice((len(curve.step) - 1) % every, None, every)  # the last point among them, which tables tell
+    kept = slice((len(curve.step) - 1) % every, None, every)  # with the last point, which is in the tables
     return {
         "steps": steps.setdefault(tuple(curve.step[kept].tolist()), len(steps)),
         "quartiles": [_short(line[kept]) for line in curve.quartiles],
@@ -81,18 +75,13 @@ def _short(values: NDArray[np.float64], digits: int = 2) -> list[float]:
 
 
 def scene_data(scene: Scene, names: Numbering) -> Data:
-    """Tell who the agents are, how their machines step, and what is closed to them in which state."""
-    agents = [
-        {
-            "name": name,
-            "number": number_of(scene, name),
-            "color": scene.colors[name],
-            **_machine(scene.machines[name], scene.knows[name], names),
-            "closed": _closed(scene, name, names),
-        }
-        for name in scene.agents
-    ]
-    index = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as the page's style numbers them
+    """Encode the agents, their machines, and the areas that are closed to them in each state."""
+    agents: list[Data] = []
+    for name in scene.agents:
+        about = {"name": name, "number": number_of(scene, name), "color": scene.colors[name]}
+        machine = _machine(scene.machines[name], scene.knows[name], names)
+        agents.append({**about, **machine, "closed": _closed(scene, name, names)})
+    index = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as in the page's style
     colors = {names[event]: index[color] for event, (color, _) in scene.styles.items()}
     team = scene.team
     known = None if team is None else {**_machine(team, team.events, names), "initial": names[team.initial]}
@@ -100,7 +89,6 @@ def scene_data(scene: Scene, names: Numbering) -> Data:
 
 
 def _machine(machine: RewardMachine, knows: Iterable[str], names: Numbering) -> Data:
-    """Tell how a machine steps."""
     states = [names[state] for state in machine.states]
     steps = [[names[state], names[event], names[target]] for (state, event), target in machine.transitions.items()]
     return {"states": states, "steps": steps, "knows": [names[event] for event in knows]}
@@ -118,17 +106,17 @@ def _closed(scene: Scene, agent: str, names: Numbering) -> dict[int, list[int]]:
 
 @dataclass
 class EpisodeData:
-    """Those episodes of a task that a page has room for."""
+    """The episodes of a task that are on a page."""
 
     names: Numbering = field(default_factory=Numbering)
     kept: dict[int, dict[str, dict[str, Data]]] = field(default_factory=dict)  # by group, seed and kind of policy
     left_out: int = 0
 
 
-def choose_episodes(summary: Summary, room: int = MOST_CHARACTERS) -> list[EpisodeData]:
-    """Take episodes until there is no room, so that every task and learner has its first seeds before others more."""
+def choose_episodes(summary: Summary, characters: int = MOST_CHARACTERS) -> list[EpisodeData]:
+    """Take episodes of all tasks and learners in turn, by seed, until they have so many characters."""
     chosen = [EpisodeData() for _ in summary.sections]
-    waiting = [
+    of_groups = [
         [
             (episodes, number, seed, kind, replay)
             for (seed, kind), replay in group.replays.items()
@@ -137,18 +125,18 @@ def choose_episodes(summary: Summary, room: int = MOST_CHARACTERS) -> list[Episo
         for section, episodes in zip(summary.sections, chosen, strict=True)
         for number, group in enumerate(section.all_groups)
     ]
-    for episodes, number, seed, kind, replay in filter(None, chain.from_iterable(zip_longest(*waiting))):
-        if room > 0:
+    for episodes, number, seed, kind, replay in filter(None, chain.from_iterable(zip_longest(*of_groups))):
+        if characters > 0:
             data = replay_data(replay, episodes.names)
             episodes.kept.setdefault(number, {}).setdefault(str(seed), {})[kind] = data
-            room -= len(str(data))
+            characters -= len(str(data))
         else:
             episodes.left_out += 1
     return chosen
 
 
 def episodes_data(section: Section, episodes: EpisodeData) -> Data | None:
-    """Tell the episodes that are kept of a task, and all that it takes to replay them."""
+    """Encode the chosen episodes of a task, with its scene."""
     if section.scene is None:
         return None
     labels = [group.label for group in section.all_groups]
@@ -158,24 +146,25 @@ def episodes_data(section: Section, episodes: EpisodeData) -> Data | None:
 
 
 def replay_data(replay: Replay, names: Numbering) -> Data:
-    """Tell an episode."""
+    """Encode an episode."""
     points = np.round(replay.points * FINEST).astype(np.int64)  # [T + 1, N, 2]
-    columns = zip(*replay.states, strict=True)
+
+    def flat(entries: Iterable[tuple[int, str]]) -> list[int]:
+        return [number for step, name in entries for number in (step, names[name])]
+
     return {
         "success": replay.success,
         "length": len(points) - 1,
         "start": points[0].ravel().tolist(),
-        "ways": [_way(np.diff(points[:, agent], axis=0)) for agent in range(points.shape[1])],
-        "states": [
-            [number for step, state in changes_of(column) for number in (step, names[state])] for column in columns
-        ],
-        "events": [number for step, event in replay.events for number in (step, names[event])],
+        "ways": [_path(np.diff(points[:, agent], axis=0)) for agent in range(points.shape[1])],
+        "states": [flat(changes_of(column)) for column in zip(*replay.states, strict=True)],
+        "events": flat(replay.events),
     }
 
 
-def _way(moves: NDArray[np.int64]) -> str | list[int]:
-    """Tell an agent's moves, [T, 2] in hundredths."""
-    if (moves % FINEST).any() or (np.abs(moves).sum(axis=1) > FINEST).any():  # not from a cell to one beside it
+def _path(moves: NDArray[np.int64]) -> str | list[int]:
+    """Encode an agent's moves, [T, 2] in hundredths."""
+    if (moves % FINEST).any() or (np.abs(moves).sum(axis=1) > FINEST).any():  # not to a neighbouring cell
         return moves.ravel().tolist()
     across, down = (moves // FINEST).T
     first, second = np.pad(MOVES[across, down], (0, len(moves) % 2)).reshape(-1, 2).T

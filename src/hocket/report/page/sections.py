@@ -1,4 +1,4 @@
-"""What a page says of a study and its tasks without scripts, which add curves and episodes."""
+"""The static parts of a page on a study and its tasks; scripts add curves and episodes."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from hocket.task.verdict import Verdict
 
 MOST_NAMED = 100  # files that were left out
 FEW_NAMED = 4  # learners or tasks in a sentence
-MOST_BESIDE = 6  # tasks whose curves are shown beside each other
+MOST_BESIDE = 6  # tasks whose curves are shown side by side
 MOST_DRAWN = 24  # agents' machines
-FEW_DRAWN = 4  # of many agents' machines, that are seen at once
-LIMIT = 16 * MEGABYTE  # of what exploring has written
+FEW_DRAWN = 4  # agents' machines that are not folded away
+LIMIT = 16 * MEGABYTE  # of the files of an exploration
 SIGNS = {True: ("yes", "✓"), False: ("no", "✗"), None: ("neutral", "•")}  # of a verdict
 GREEDY, SOFTMAX = "greedy", KINDS[0]
 NOTHING = Html("")
@@ -43,16 +43,15 @@ NO_TEAM = "The team machine is too large to draw: it is the parallel composition
 
 
 def opening(summary: Summary) -> Html:
-    """Say what the study comes to, and then what was run."""
+    """Write the results of the study, and what was run."""
     if not summary.sections:
         return tag("p", "There are no runs in this folder yet.", class_="lede")
     kind = GREEDY if summary.published is None else SOFTMAX
     answers = [answer(section, kind) for section in summary.sections]
-    told = [tag("li", link, ": ", words) for link, words in zip(_links(summary), answers, strict=True) if words]
-    result = tag("p", *answers, class_="lede") if len(told) == 1 else tag("ul", *told, class_="answers")
+    listed = [tag("li", link, ": ", text) for link, text in zip(_links(summary), answers, strict=True) if text]
+    result = tag("p", *answers, class_="lede") if len(listed) == 1 else tag("ul", *listed, class_="answers")
     learners = dict.fromkeys(group.learner for section in summary.sections for group in section.all_groups)
-    known = [(name, LEARNERS[name].summary if name in LEARNERS else "") for name in learners]
-    items = [tag("li", tag("b", name), f": {meaning}" if meaning else "") for name, meaning in known]
+    items = [tag("li", tag("b", name), f": {LEARNERS[name].summary}" if name in LEARNERS else "") for name in learners]
     returns = ", or larger returns," if any(section.has_returns for section in summary.sections) else ""
     better = f"fewer steps per test{returns} are better"
     about = note(f"{runs_in_words(summary)} The team is tested regularly during training; {better}.")
@@ -62,31 +61,31 @@ def opening(summary: Summary) -> Html:
 
 
 def _side_by_side(summary: Summary) -> Html:
-    """Show the curves of all tasks beside each other, as the paper does; scripts draw them."""
+    """Make space for the curves of all tasks side by side, which scripts draw."""
     figures = []
     for number, (section, link) in enumerate(zip(summary.sections, _links(summary), strict=True)):
         if any(group.curves for group in section.groups):
-            room = tag("div", NO_SCRIPT, class_="curves small", data_section=number)
-            figures.append(tag("figure", tag("figcaption", link), room))
+            curves = tag("div", NO_SCRIPT, class_="curves small", data_section=number)
+            figures.append(tag("figure", tag("figcaption", link), curves))
     return tag("div", *figures, class_="beside") if 1 < len(figures) <= MOST_BESIDE else NOTHING
 
 
 def facts(summary: Summary) -> Html:
-    """List what the study was run with, and on."""
+    """List versions, machine and times of the study."""
     pairs = [tag("div", tag("dt", name), tag("dd", value)) for name, value in summary.made]
     return tag("dl", *pairs, class_="facts")
 
 
 def warnings(summary: Summary) -> Html:
-    """Say what is missing."""
+    """List runs that are missing, and files that could not be read."""
     lines = []
     if summary.missing:
         verb = "is" if summary.missing == 1 else "are"
         lines.append(tag("p", f"{counted(summary.missing, 'run')} of this study {verb} not finished yet."))
     if summary.problems:
         files = [*summary.problems[:MOST_NAMED]]
-        if (left := len(summary.problems) - MOST_NAMED) > 0:
-            files.append(f"and {left:,} more")
+        if (others := len(summary.problems) - MOST_NAMED) > 0:
+            files.append(f"and {others:,} more")
         count = counted(len(summary.problems), "file")
         lines += [tag("p", f"{count} could not be read; skipped:"), tag("ul", *(tag("li", file) for file in files))]
     return tag("div", *lines, class_="warning", role="note") if lines else NOTHING
@@ -103,9 +102,9 @@ def _links(summary: Summary) -> list[Html]:
 
 
 def exploration_section(folder: Path | None) -> Html:
-    """Show the machines that were learnt by exploring with their evidence, what it took, and what may be claimed.
+    """Show the machines that were learnt by exploring, with evidence, effort and claim.
 
-    The drawing is an image, so that nothing in it can act on the page.
+    The drawing is an image, so that it cannot run scripts.
     """
     if folder is None or not exists(folder / "exploration" / "exploration.json"):
         return NOTHING
@@ -122,32 +121,32 @@ def exploration_section(folder: Path | None) -> Html:
 # A task.
 
 
-def task_section(section: Section, summary: Summary, number: int, folder: str | None = None) -> Html:
-    """Say everything about a task; scripts add curves and episodes where they find room made for them."""
-    scene = section.scene
+def task_section(section: Section, summary: Summary, index: int, folder: str | None = None) -> Html:
+    """Write all about a task; scripts add curves and episodes."""
+    scene, name = section.scene, f"task-{index + 1}"
     parts = [
-        tag("h2", tag("a", section.title, href=f"#task-{number}")),
+        tag("h2", tag("a", section.title, href=f"#{name}")),
         note(NO_SCENE) if scene is None else _overview(scene, _starts(scene, section), section.verdict),
-        _curves(section, number),
+        _curves(section, index),
         statistics(section),
         *(note(group.team_verdict) for group in section.all_groups if group.team_verdict),
         published_table(section, summary.published),
         comparisons(section),
         bounds(section),
         settings_and_data(section, folder),
-        _episodes(section, number),
+        _episodes(section, index),
     ]
-    return tag("section", *_linked(parts, number), class_="task", id=f"task-{number}", data_section=number - 1)
+    return tag("section", *_linked(parts, name), class_="task", id=name, data_section=index)
 
 
-def _linked(parts: Sequence[Html], number: int) -> list[Html]:
-    """Make the headings of a task's parts links to themselves, and list them below the first."""
+def _linked(parts: Sequence[Html], name: str) -> list[Html]:
+    """Make the headings of a task's parts links to themselves, and list them below the first part."""
     links: list[Html] = []
 
     def link(heading: re.Match[str]) -> str:
-        place = f"task-{number}-{slug(heading[1])}"
-        links.append(tag("a", Html(heading[1]), href=f"#{place}"))
-        return tag("h3", links[-1], id=place)
+        anchor = f"{name}-{slug(heading[1])}"
+        links.append(tag("a", Html(heading[1]), href=f"#{anchor}"))
+        return tag("h3", links[-1], id=anchor)
 
     title, *others = (Html(re.sub(r"<h3>(.*?)</h3>", link, part)) for part in parts)
     listed = tag("p", join(links, " · "), class_="parts") if len(links) > 1 else NOTHING
@@ -155,14 +154,14 @@ def _linked(parts: Sequence[Html], number: int) -> list[Html]:
 
 
 def _starts(scene: Scene, section: Section) -> list[Point]:
-    """Find where all agents start, if need be from any episode."""
+    """Find the starts of all agents, from the scene or else from any episode."""
     if scene.starts.keys() == {*scene.agents}:
         return [scene.starts[name] for name in scene.agents]
-    replay = next((candidate for group in section.all_groups for candidate in group.replays.values()), None)
-    return [] if replay is None else [(across, down) for across, down in replay.points[0].tolist()]
+    replays = (replay for group in section.all_groups for replay in group.replays.values())
+    return next(([(x, y) for x, y in replay.points[0].tolist()] for replay in replays), [])
 
 
-def _curves(section: Section, number: int) -> Html:
+def _curves(section: Section, index: int) -> Html:
     if not any(group.curves for group in section.groups):
         return NOTHING
     lines, below = "Upper plot", "Lower plot: success rate in the same tests, mean over runs. "
@@ -171,20 +170,19 @@ def _curves(section: Section, number: int) -> Html:
     measured = f"A failure counts as {section.most_steps:,} steps."
     if section.has_returns:
         measured = "Tests measure the return of an episode, the sum of its rewards."
-    words = (
+    text = (
         f"{lines}: median over runs of each run’s median over its last {LAST_TESTS} tests; the band is the "
         f"interquartile range over runs. {below}{measured}"
     )
-    room = tag("div", NO_SCRIPT, class_="curves", data_section=number - 1)
-    return block("Learning curves", note(words), room)
+    return block("Learning curves", note(text), tag("div", NO_SCRIPT, class_="curves", data_section=index))
 
 
-def _episodes(section: Section, number: int) -> Html:
+def _episodes(section: Section, index: int) -> Html:
     if section.scene is None or not any(group.replays for group in section.all_groups):
         return NOTHING
-    title, place = "Episode replay", f"replay-{number}"
-    room = tag("div", id=place, class_="replay", data_section=number - 1, tabindex="0", role="group", aria_label=title)
-    return block(title, room)
+    title, name = "Episode replay", f"replay-{index + 1}"
+    look = {"tabindex": "0", "role": "group", "aria_label": title}
+    return block(title, tag("div", id=name, class_="replay", data_section=index, **look))
 
 
 # A task without its runs.
@@ -199,7 +197,7 @@ def _overview(scene: Scene, starts: Sequence[Point], verdict: Verdict | None) ->
 
 
 def _verdict(scene: Scene, verdict: Verdict | None) -> Html:
-    """Say whether a task is decomposable, and all else that its check says; of other worlds, what their file says."""
+    """Write the verdict on a task; of a third-party environment, that of its scene's file."""
     is_checked = verdict is not None and scene.decomposable is not None
     lines = [line.text for line in verdict.lines()] if verdict and is_checked else [scene.verdict, *scene.notes]
     kind, sign = SIGNS[scene.decomposable]
@@ -208,7 +206,7 @@ def _verdict(scene: Scene, verdict: Verdict | None) -> Html:
 
 
 def _machines(scene: Scene) -> Html:
-    """Draw the team machine and the local reward machines; of many agents, some are folded away or left out."""
+    """Draw the team machine and the local reward machines; those of many agents are folded away or left out."""
     team = note(NO_TEAM)
     if scene.team is not None:
         team = _machine(scene, scene.team, Html("<b>team machine</b>"), "The team machine", "all events")
@@ -221,8 +219,8 @@ def _machines(scene: Scene) -> Html:
     parts = [team, tag("div", *shown, class_="machines")]
     if len(shown) < len(drawings):
         more = tag("div", *drawings[len(shown) :], class_="machines")
-        left_out = len(scene.agents) - len(drawings)
-        others = f"; {left_out:,} others are not drawn" if left_out else ""
+        missing = len(scene.agents) - len(drawings)
+        others = f"; {missing:,} others are not drawn" if missing else ""
         parts.append(tag("details", tag("summary", f"{len(drawings) - len(shown)} more agents{others}"), more))
     return tag("div", *parts, class_="all-machines")
 
@@ -230,7 +228,7 @@ def _machines(scene: Scene) -> Html:
 def _machine(
     scene: Scene, machine: RewardMachine, name: Html, label: str, remark: str, agent: int | None = None
 ) -> Html:
-    """Draw a machine under its name; of an agent, its number says to scripts whose it is."""
+    """Draw a machine under its name; scripts find it by the number of its agent."""
     style = None
     states, transitions = len(machine.states), len(machine.transitions)
     if states <= MOST_STATES and transitions <= MOST_TRANSITIONS:
@@ -243,11 +241,11 @@ def _machine(
     return tag("figure", caption, tag("div", drawing, class_="drawing"), class_=kind, data_agent=agent, style=style)
 
 
-# What a study comes to, in sentences.
+# Results in sentences.
 
 
 def answer(section: Section, kind: str = GREEDY) -> str:
-    """Give the result of a task in tests of a kind, if there are any: of its best learner, the optimum, the others."""
+    """Write the result of a task in tests of a kind, if there are any: best learner, optimum, and others."""
     groups = [group for group in section.groups if group.finals]
     if not groups:
         return ""
@@ -262,14 +260,14 @@ def answer(section: Section, kind: str = GREEDY) -> str:
     sentence = f"{learnt}; {measure} {kind}{_optimum(section, kind, steps)}."
     if not others:
         return sentence
-    told = []
+    texts = []
     for group in others[:FEW_NAMED]:
         final, runs = group.finals[kind], len(group.seeds)
         some = f" ({final.learnt} of {runs} runs learnt)" if final.learnt < runs else ""
-        told.append(f"{group.label} {final.quartiles[1]:g}{some}")
+        texts.append(f"{group.label} {final.quartiles[1]:g}{some}")
     if len(others) > FEW_NAMED:
-        told.append(f"and {len(others) - FEW_NAMED} more")
-    return f"{best.label}: {sentence} Others: {', '.join(told)}."
+        texts.append(f"and {len(others) - FEW_NAMED} more")
+    return f"{best.label}: {sentence} Others: {', '.join(texts)}."
 
 
 def _rank(group: RunGroup, kind: str) -> tuple[float, float, float]:
@@ -279,7 +277,7 @@ def _rank(group: RunGroup, kind: str) -> tuple[float, float, float]:
 
 
 def _optimum(section: Section, kind: str, steps: float) -> str:
-    """Say how few steps there could be: no fewer than a bound, or as few as optimal policies take, or their return."""
+    """Write the optimum: the lower bound if it is reached, or else the steps or the return of the reference."""
     level = section.level(kind)
     if section.has_returns:
         return "" if section.reference is None or level is None else f", {section.reference.label} earns {level:g}"
@@ -292,21 +290,22 @@ def _optimum(section: Section, kind: str, steps: float) -> str:
 
 
 def comparison_with_published(summary: Summary) -> str:
-    """Say how far measured levels are from published ones."""
+    """Write how much measured levels differ from published ones."""
     rows = [comparison for section in summary.sections for comparison in section.published_levels]
     if not rows:
         return ""
-    low, high = min(row.difference for row in rows), max(row.difference for row in rows)
+    low, high = (_percent(pick(row.difference for row in rows)) for pick in (min, max))
     count = f"{len(rows)} published results are" if len(rows) > 1 else "One published result is"
-    return f"{count} measured again: final test steps differ by {_percent(low)} to {_percent(high)}."
+    return f"{count} measured again: final test steps differ by {low} to {high}."
 
 
 def _percent(value: float) -> str:
-    return f"{value:+.0%}".replace("-", "−").replace("+0%", "0%").replace("−0%", "0%").replace("%", " %")
+    text = f"{value:+.0%}".replace("-", "−")
+    return "0 %" if text[1:] == "0%" else text.replace("%", " %")
 
 
 def runs_in_words(summary: Summary) -> str:
-    """Say what was run: how many runs, of whom, on what, with how many seeds, and how long."""
+    """Write what was run: number of runs, learners, tasks, seeds and steps."""
     groups = [group for section in summary.sections for group in section.all_groups]
     counts, steps = [len(group.seeds) for group in groups], [group.steps for group in groups]
     learners = _listed([*dict.fromkeys(group.learner for group in groups)], "learners")

@@ -18,8 +18,8 @@ from hocket.report.summary import GroupComparison, RunGroup, Section, ranged
 from hocket.statistics import FEWEST_RUNS, Interval, mean_share
 from hocket.study.study import Published
 
-FEW_COMPARED = 10  # pairs that are seen at once
-FEW_AGENTS = 12  # up to which each has its number
+FEW_COMPARED = 10  # pairs that are not folded away
+FEW_AGENTS = 12  # whose values are all written
 MOST_LINKED = 100  # runs of a group
 
 # Titles, with what stands in small print below them.
@@ -27,7 +27,7 @@ STATISTICS = {
     "learner": "", "policy": "", "runs": "", "test steps": "median (quartiles)", "mean steps": "with failures [95 %]",
     "success": "share [95 %]", "learnt after": "training steps", "computing": "seconds",
 }  # fmt: skip
-RETURNS = {"test steps": "return", "mean steps": "mean return"}  # what is called otherwise where a task has rewards
+RETURNS = {"test steps": "return", "mean steps": "mean return"}  # titles for tasks with rewards
 AVERAGES = {"learner": "", "policy": "", "tasks": "", "runs": "", "success": "share [95 %]", "learnt": "runs"}
 PUBLISHED = (
     ("learner", ""), ("test steps", "published"), ("", "measured"), ("", "difference"), ("reached after", "published"),
@@ -44,7 +44,7 @@ THEOREM = (
 def table(
     titles: Iterable[tuple[str, str]], rows: Iterable[Row], label: str, *, texts: int = 0, kind: str = "statistics"
 ) -> Html:
-    """Lay out a table that scrolls; it can be sorted if its first `texts` columns are text and the others numbers."""
+    """Make a table that scrolls; it can be sorted if its first `texts` columns are text and the others numbers."""
     heads = []
     for index, (title, unit) in enumerate(titles):
         order = ("number" if index >= texts else "text") if texts else None
@@ -60,52 +60,51 @@ def statistics(section: Section) -> Html:
     rows = [_row(section, group, kind) for kind, group in tested]
     if not rows:
         return Html("")
-    everything = "" if section.reference is None else f" (all tests of {section.reference.label}, which does not learn)"
+    all_tests = "" if section.reference is None else f" (all tests of {section.reference.label}, which does not learn)"
     renamed, what, counts = {}, "steps", f"a failure counts as {section.most_steps:,} steps"
     learnt = f"at least {ENOUGH:.0%} of tests succeed, within {NEAR:.0%} of the final length"
     if section.has_returns:
         renamed, what, counts = RETURNS, "return", "a return is the sum of the rewards of an episode"
         learnt = f"returns are within {NEAR:.0%} of the last"
-    words = (
-        f"All columns use the last {LAST_TESTS} tests of each run, as the curves do{everything}; {counts}. "
+    text = (
+        f"All columns use the last {LAST_TESTS} tests of each run, as the curves do{all_tests}; {counts}. "
         f"{section.measure.capitalize()}: median and quartiles over runs of each run’s median. Mean {what}: "
         "interquartile mean over runs of each run’s mean. Success: mean over runs. 95 % limits are over runs, if there "
         f"are at least {FEWEST_RUNS}. Learnt after: the median training step from which {learnt}."
     )
     titles = [(renamed.get(title, title), unit) for title, unit in STATISTICS.items()]
-    return block("Final performance", table(titles, rows, f"Statistics of {section.title}", texts=2), note(words))
+    return block("Final performance", table(titles, rows, f"Statistics of {section.title}", texts=2), note(text))
 
 
 class TaskAverage(NamedTuple):
-    """Runs of one kind on several tasks, all tasks counting alike."""
+    """The average over several tasks, all with the same weight."""
 
     label: str  # of the groups
     policy: str
     tasks: int
     runs: int
-    learnt: int | None  # of the runs; None where there was nothing to learn
+    learnt: int | None  # number of runs; None: the learner does not learn
     success: Interval  # the mean over tasks of the mean over runs
 
 
 def across_tasks(sections: Sequence[Section]) -> list[TaskAverage]:
-    """Sum up what was run on more than one task."""
+    """Average the groups that were run on more than one task."""
     rows = []
     for kind in dict.fromkeys(kind for section in sections for kind in section.kinds):
-        judged = (group for section in sections if not section.has_returns for group in section.all_groups)
-        groups = [group for group in judged if kind in group.finals]
-        for label in dict.fromkeys(group.label for group in groups):
-            same = [group for group in groups if group.label == label]
-            finals = [group.finals[kind] for group in same]
-            if len(finals) > 1:
-                runs = sum(len(final.shares) for final in finals)
-                learnt = None if same[0].is_reference else sum(final.learnt for final in finals)
-                success = mean_share(*(final.shares for final in finals))
-                rows.append(TaskAverage(label, kind, len(finals), runs, learnt, success))
+        with_success = (group for section in sections if not section.has_returns for group in section.all_groups)
+        groups: dict[str, list[RunGroup]] = {}
+        for group in (group for group in with_success if kind in group.finals):
+            groups.setdefault(group.label, []).append(group)
+        for label, same in groups.items():
+            shares = [group.finals[kind].shares for group in same]
+            learnt = None if same[0].is_reference else sum(group.finals[kind].learnt for group in same)
+            if len(same) > 1:
+                rows.append(TaskAverage(label, kind, len(same), sum(map(len, shares)), learnt, mean_share(*shares)))
     return rows
 
 
 def over_all_tasks(sections: Sequence[Section], colors: Mapping[str, int]) -> Html:
-    """Tabulate what was run on several tasks."""
+    """Tabulate the averages over several tasks."""
     averages = across_tasks(sections)
     if not averages:
         return Html("")
@@ -119,12 +118,12 @@ def over_all_tasks(sections: Sequence[Section], colors: Mapping[str, int]) -> Ht
         )
         for row in averages
     ]
-    words = (
+    text = (
         "Every task has the same weight: success is the mean over tasks of the mean over runs, with 95 % limits over "
         "runs. Compare only learners with the same tasks."
     )
-    shown = table(AVERAGES.items(), rows, "Statistics over all tasks", texts=2)
-    return tag("section", tag("h2", "Over all tasks"), shown, note(words))
+    averages_table = table(AVERAGES.items(), rows, "Statistics over all tasks", texts=2)
+    return tag("section", tag("h2", "Over all tasks"), averages_table, note(text))
 
 
 def _row(section: Section, group: RunGroup, kind: str) -> Row:
@@ -137,13 +136,13 @@ def _row(section: Section, group: RunGroup, kind: str) -> Row:
         cell(middle, number(middle), f"({number(low)} to {number(high)})"),
         _estimate(final.mean, number),
         DASH if section.is_continuing else _estimate(final.success, share),
-        DASH if group.is_reference else cell(final.learnt_after, when, some),  # it had nothing to learn
+        DASH if group.is_reference else cell(final.learnt_after, when, some),
         cell(group.seconds, f"{group.seconds:,.1f}"),
     )
 
 
 def _names(label: str, policy: str, colors: Mapping[str, int]) -> tuple[Html, Html]:
-    """Lay out the cells of a learner and its kind of policy."""
+    """Make the cells of a learner and its kind of policy."""
     learner = tag("th", learner_key(label, colors), scope="row", data_value=label)
     return learner, tag("td", policy, data_value=policy)
 
@@ -153,28 +152,28 @@ def _estimate(interval: Interval, write: Callable[[float], str]) -> Html:
 
 
 def cell(value: float | None, text: str, remark: str = "") -> Html:
-    """Lay out a number as a cell of a table that can be sorted."""
+    """Make a cell of a number in a table that can be sorted."""
     small = [" ", tag("small", remark)] if remark else []
     return tag("td", text, *small, class_="number", data_value="" if value is None else f"{value:.9g}")
 
 
-DASH = cell(None, "–")  # where there is nothing to tell
+DASH = cell(None, "–")  # no value
 
 
 def learner_key(label: str, colors: Mapping[str, int]) -> Html:
-    """Name a learner beside a mark in its colour."""
+    """Write a learner's label after a mark in its colour."""
     color = colors.get(label)
     kind = "reference" if color is None else f"line-{color % 8}"
     return join([tag("span", class_=f"key {kind}", aria_hidden="true"), label])
 
 
 def _limits(interval: Interval, write: Callable[[float], str]) -> str:
-    """Format confidence limits; a few runs have none."""
+    """Write confidence limits; a few runs have none."""
     return "[{} to {}]".format(*map(write, interval.limits)) if interval.limits else ""
 
 
 def published_table(section: Section, published: Published | None) -> Html:
-    """Tabulate published and measured values, and say why they differ."""
+    """Tabulate published and measured values, with notes on differences."""
     if published is None or not section.published_levels:
         return Html("")
     rows = [
@@ -188,7 +187,7 @@ def published_table(section: Section, published: Published | None) -> Html:
         for comparison in section.published_levels
         for levels in [(comparison.published, comparison.measured)]
     ]
-    words = (
+    text = (
         f"Published values from {published.source}. Test steps: median over runs, averaged over the last ten tests. "
         "Reached after: the first training step at which that median, smoothed over ten tests, is within 10 % of its "
         "final value. Success: the success rate of the last fifty tests. Softmax tests."
@@ -196,7 +195,7 @@ def published_table(section: Section, published: Published | None) -> Html:
     return block(
         "Published results",
         table(PUBLISHED, rows, f"Published and measured levels of {section.title}"),
-        note(words),
+        note(text),
         tag("ul", *(tag("li", remark) for remark in published.notes), class_="note") if published.notes else "",
     )
 
@@ -209,7 +208,7 @@ def comparisons(section: Section) -> Html:
     if not section.comparisons:
         return Html("")
     better = "earns more" if section.has_returns else "takes fewer steps"
-    words = (
+    text = (
         f"The probability that a run of the first learner {better} in its last tests than a run of the second, "
         "with its 95 % interval; p is from a two-sided permutation test."
     )
@@ -217,11 +216,11 @@ def comparisons(section: Section) -> Html:
     for kind in dict.fromkeys(pair.policy for pair in section.comparisons):
         rows = [_comparison(pair) for pair in section.comparisons if pair.policy == kind]
         scales = tag("div", *rows, class_="scales")
-        if len(rows) > FEW_COMPARED:  # shown when somebody asks
+        if len(rows) > FEW_COMPARED:
             parts.append(tag("details", tag("summary", f"All {len(rows):,} pairs ({kind})"), scales))
         else:
             parts.append(tag("div", note(f"{kind.capitalize()} policies:"), scales))
-    return block("Pairwise comparison", note(words), *parts)
+    return block("Pairwise comparison", note(text), *parts)
 
 
 def _comparison(pair: GroupComparison) -> Html:
@@ -242,12 +241,12 @@ def bounds(section: Section) -> Html:
     if not known:
         return Html("")
     kinds = ", ".join(dict.fromkeys(bound.policy for _, bound in known))
-    words = (
+    text = (
         f"Measured in {ranged([bound.episodes for _, bound in known], 'episode')} with the final policies "
         f"({kinds}). Band: the bounds. Dot: V with its 95 % limits over runs. Strokes: the agents’ values."
     )
     rows = [_bound(label, bound, section.colors) for label, bound in known]
-    return block("Bounds of Theorem 3", note(Html(THEOREM), words), tag("div", *rows, class_="scales"))
+    return block("Bounds of Theorem 3", note(Html(THEOREM), text), tag("div", *rows, class_="scales"))
 
 
 def _bound(label: str, bound: Bounds, colors: Mapping[str, int]) -> Html:
@@ -270,7 +269,7 @@ def _bound(label: str, bound: Bounds, colors: Mapping[str, int]) -> Html:
 
 
 def _scale(text: str, *marks: str) -> Html:
-    """Draw marks between 0 and 1, which the text says."""
+    """Draw marks between 0 and 1; the text describes them."""
     return tag("div", *marks, class_="scale", role="img", aria_label=text)
 
 
@@ -309,7 +308,7 @@ def share(value: float) -> str:
 
 
 def settings_and_data(section: Section, folder: str | None) -> Html:
-    """Tabulate the settings of all groups, and link to the files of their runs, where `folder` leads to them."""
+    """Tabulate the settings of all groups; with `folder`, the prefix of links, link to the files of their runs."""
     groups = section.all_groups
     titles = ["setting", "unit", *(learner_key(group.label, section.colors) for group in groups)]
     rows = [_setting_row("training steps", "", [f"{group.steps:,}" for group in groups], "")]
@@ -319,17 +318,17 @@ def settings_and_data(section: Section, folder: str | None) -> Html:
         unit, meaning = (about[0].unit, about[0].meaning) if about else ("", "")
         values = [_value(group, name, settings) for group, settings in zip(groups, known, strict=True)]
         rows.append(_setting_row(name, unit, values, meaning))
-    title, words = "All settings", ["Bold: not the default."]
+    title, text = "All settings", ["Bold: not the default."]
     if folder is not None:
         title = "All settings, and links to the data"
         links = [_links(group, folder) for group in groups]
         rows.append(_setting_row("runs, by seed", "", links, "record and policy of each"))
         curves, study = (tag("a", name, href=f"{folder}{name}") for name in ("curves.csv", "study.json"))
-        words += [" π: the policies of a run. All tests of all runs are in ", curves]
-        words += [", versions and times in ", study, "."]
+        text += [" π: the policies of a run. All tests of all runs are in ", curves]
+        text += [", versions and times in ", study, "."]
     heads = ((title, "") for title in titles)
-    shown = table(heads, rows, f"Settings of {section.title}", kind="statistics settings")
-    return tag("details", tag("summary", title), shown, note(*words))
+    settings = table(heads, rows, f"Settings of {section.title}", kind="statistics settings")
+    return tag("details", tag("summary", title), settings, note(*text))
 
 
 def _setting_row(name: str, unit: str, cells: Sequence[str], meaning: str) -> Row:
@@ -338,7 +337,7 @@ def _setting_row(name: str, unit: str, cells: Sequence[str], meaning: str) -> Ro
 
 
 def _known_settings(learner: str) -> dict[str, SettingInfo]:
-    """List the settings of a learner by name; those of a third-party learner are not known."""
+    """List the settings of a learner by name; those of a third-party learner are unknown."""
     if learner not in LEARNERS:
         return {}
     return {setting.name: setting for setting in describe_settings(LEARNERS[learner].settings)}
@@ -354,13 +353,13 @@ def _value(group: RunGroup, name: str, known: Mapping[str, SettingInfo]) -> str:
 
 
 def _links(group: RunGroup, folder: str) -> Html:
-    """Link to the record and the policy of each run; of thousands, to those of the first ones and to all others."""
+    """Link to the record and the policy of each run; of many, to the first ones and to the folder."""
     links = []
     for seed, name in islice(zip(group.seeds, group.files, strict=True), MOST_LINKED):
         links.append(tag("a", str(seed), href=f"{folder}runs/{quote(name)}.json", title=f"The record of seed {seed}"))
         if name in group.policies:
             href = f"{folder}policies/{quote(name)}.npz"
             links.append(tag("a", "π", href=href, title=f"The policies of seed {seed}"))
-    if (left := len(group.seeds) - MOST_LINKED) > 0:
-        links.append(tag("a", f"and {left:,} more", href=f"{folder}runs/", title="The records of all runs"))
+    if (others := len(group.seeds) - MOST_LINKED) > 0:
+        links.append(tag("a", f"and {others:,} more", href=f"{folder}runs/", title="The records of all runs"))
     return join(links, " ")
