@@ -23,9 +23,9 @@ from hocket.study.records import (
     Replay,
     TestEpisodes,
     TestSummary,
-    differences,
     parse_record,
     slug,
+    varied_settings,
     write_record,
 )
 from hocket.study.store import (
@@ -348,16 +348,16 @@ def test_settings_that_set_runs_apart_have_a_column_each():
     other = record(learner="iql", settings={"max_episode_steps": 100})
     found = list(csv.DictReader(io.StringIO(table([low, high, other]))))
     assert {(row["learner"], row["discount"]) for row in found} == {("dqprm", "0.5"), ("dqprm", "0.9"), ("iql", "")}
-    assert differences([low, high, other])[other.key] == {}
+    assert varied_settings([low, high, other])[2] == {}
 
 
 def test_runs_of_different_lengths_are_told_apart():
     short, long = record(), record(steps=60)
-    assert differences([short, long]) == {short.key: {"steps": 30}, long.key: {"steps": 60}}
+    assert varied_settings([short, long]) == [{"steps": 30}, {"steps": 60}]
 
 
 def test_lengths_on_different_tasks_set_nothing_apart():
-    assert differences([one := record(), other := record(steps=60, digest="other")]) == {one.key: {}, other.key: {}}
+    assert varied_settings([record(), record(steps=60, digest="other")]) == [{}, {}]
 
 
 def test_two_tasks_of_one_name_are_told_apart_in_the_table():
