@@ -109,7 +109,7 @@ def drawn(figure: Figure) -> list[Text]:
             found[id(text)] = text
         return draw(text, *arguments, **options)
 
-    figure.set_dpi(canvas.SHARPNESS)
+    figure.set_dpi(canvas.DPI)
     with mock.patch.object(Text, "draw", note):
         FigureCanvasAgg(figure).draw()
     return list(found.values())
@@ -120,7 +120,7 @@ def told(figure: Figure) -> str:
 
 
 def make(function, *arguments, **options) -> Figure:
-    with canvas.look():
+    with canvas.style():
         return function(*arguments, **options)
 
 

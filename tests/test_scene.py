@@ -19,7 +19,7 @@ from hocket.draw.task_picture import task_svg
 from hocket.draw.task_scene import MOST_NAMED, scene_of
 from hocket.draw.text import CELL, CLOSED, TextMap
 from hocket.report.figures import maps
-from hocket.report.figures.canvas import look
+from hocket.report.figures.canvas import style
 from hocket.report.figures.maps import Panels, list_areas
 from hocket.report.page.encoding import Numbering, scene_data
 from hocket.task.catalogue import built_in_tasks
@@ -106,7 +106,7 @@ def test_the_ground_has_the_colours_and_tags_of_its_areas_in_all_pictures(name):
     image = np.asarray(frames.painter.paint({}, frozenset()))
     lines = [line.plain for line in TextMap(scene).draw(Moment({}, None))]
     written = "".join(line for line in lines if {*line} - {*"─ "})  # without lines between rows, for thin walls
-    with look():
+    with style():
         panels = Panels(scene, ["map"], "title", [])
         panels.draw_areas(panels.maps[0])
         tags = {(round(own.xy[0]), round(own.xy[1])): own.get_text() for own in panels.maps[0].texts}

@@ -144,9 +144,6 @@ def side_by_side(starts: Sequence[Point], radius: float) -> Iterator[tuple[float
         yield across + radius * reach * math.cos(angle), down + radius * reach * math.sin(angle), size
 
 
-# Panels on a page.
-
-
 def arrange(sizes: Sequence[Pair], leading: int) -> list[Frame]:
     """Choose the page that shows panels of some sizes large and wastes little; the first few may surround the others.
 

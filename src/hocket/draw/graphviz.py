@@ -381,7 +381,6 @@ def moved(mark: Mark, right: float, up: float) -> Mark:
 
 
 def _graph(marks: Iterable[Mark], settings: Mapping[str, str]) -> Any:  # noqa: ANN401
-    """Build a graph of marks for Graphviz."""
     try:
         import pygraphviz  # loads Graphviz, which only drawings need
     except ImportError as error:  # its wheel contains Graphviz, but not the libraries of a desktop

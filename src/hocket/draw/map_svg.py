@@ -142,7 +142,6 @@ def area_tags(scene: Scene) -> Iterator[tuple[str, float, float, float]]:
 
 
 def _lines(scene: Scene, unit: float) -> Html:
-    """Draw the lines between cells, unless there are too many."""
     if not scene.has_cells or max(scene.width, scene.height) > MOST_LINES:
         return Html("")
     width, height = scene.width * unit, scene.height * unit

@@ -118,7 +118,6 @@ def _count_states(team: Composition) -> str:
 
 
 def _map_panel(scene: Scene, notes: Sequence[str]) -> Panel:
-    """Draw a map under the task's name, and its legend."""
     cell = min(CELL, LARGEST[0] / scene.columns, LARGEST[1] / scene.rows)
     agents = _pills(scene, cell)
     entries = [*_entries(scene, agents), *(_Entry([note]) for note in notes)]

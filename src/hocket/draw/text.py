@@ -135,7 +135,6 @@ class TextMap:
         return frozenset(upright), frozenset(level)
 
     def _cell(self, cell: int, is_barred: bool) -> tuple[str, str]:
-        """Choose the characters and the style of a cell without agents."""
         if cell in self.scene.walled:
             return "##", f"{WALL} on {WALL}"
         second = CLOSED if is_barred else self._starts.get(cell, FENCE if cell in self._thin[0] else " ")

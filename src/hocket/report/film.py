@@ -57,7 +57,6 @@ def captions(episode: Replay) -> list[tuple[int, str]]:
 
 
 def _closed(scene: Scene, episode: Replay) -> list[frozenset[Area]]:
-    """Find which areas are closed after each step."""
     moments = [Moment({}, dict(zip(scene.agents, states, strict=True))) for states in episode.states]
     return [frozenset(scene.closed(moment)) for moment in moments]
 
@@ -66,9 +65,6 @@ def _spots(scene: Scene, episode: Replay) -> NDArray[np.float64]:
     """Find where agents are drawn after each step: across, down, and how much smaller than alone [T + 1, N, 3]."""
     radius = agent_radius(scene) / unit_of(scene)
     return np.array([[*side_by_side([(x, y) for x, y in points], radius)] for points in episode.points.tolist()])
-
-
-# As SVG.
 
 
 def film_svg(scene: Scene, episode: Replay) -> str:
@@ -102,7 +98,6 @@ def _transform(kind: str, values: Sequence[str], timing: dict[str, str]) -> Html
 
 
 def _shown(begin: float, end: float, timing: dict[str, str]) -> Html:
-    """Show an element for a part of the film."""
     marks = [(0.0, "hidden"), (begin, "visible"), (end, "hidden")][begin <= 0 :]
     kept = [mark for mark in marks if mark[0] < 1]
     times, values = ";".join(f"{time:g}" for time, _ in kept), ";".join(value for _, value in kept)
@@ -110,7 +105,6 @@ def _shown(begin: float, end: float, timing: dict[str, str]) -> Html:
 
 
 def _gate_style(scene: Scene, episode: Replay, steps: int) -> str:
-    """Show and hide what closes an area, by CSS."""
     closed, rules = _closed(scene, episode), []
     for number, area in enumerate(scene.areas):
         if area.gates:
@@ -120,9 +114,6 @@ def _gate_style(scene: Scene, episode: Replay, steps: int) -> str:
             animated = f"display:inline;animation:gate{number} {steps * STEP:g}s step-end infinite"
             rules.append(f'.map [data-area="{number}"] .closed{{{animated}}}')
     return "".join(rules)
-
-
-# As pixels.
 
 
 def frames(scene: Scene, episode: Replay, begin: int = 0) -> Iterator[Image.Image]:

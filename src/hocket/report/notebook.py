@@ -36,14 +36,12 @@ def show(value: object, form: str) -> str | None:
 
 
 def _decomposition(decomposition: Decomposition) -> str:
-    """Say whether a task is decomposable and why, and draw the machines of the team and the agents."""
     answer, *evidence = decomposition.explain().splitlines()
     words = _paragraph(answer, "yes" if decomposition.ok else "no") + "".join(map(_paragraph, evidence))
     return words + _machines(decomposition)
 
 
 def _verdict(verdict: Verdict) -> str:
-    """Print a verdict, and draw the machines of the team and the agents."""
     words = "".join(_paragraph(line.text, line.kind) for line in verdict.lines())
     return words if verdict.decomposition is None else words + _machines(verdict.decomposition)
 
@@ -75,7 +73,6 @@ def _figure_svg(value: Section | WorldModel) -> str:
 
 
 def _section(section: Section) -> str:
-    """Draw the learning curves, and tabulate the final performance of every learner."""
     titles = ("learner", "runs", "policy", f"{section.measure}: median (quartiles)", "success")
     rows = [tag("tr", *(tag("th", title) for title in titles))]
     for group in section.all_groups:

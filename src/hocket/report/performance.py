@@ -90,7 +90,6 @@ def _stack_tests(episodes_of: Sequence[TestEpisodes], runs: list[int]) -> RunTes
 
 
 def _of_each(tests: Sequence[RunTests], compute: Callable[[RunTests], NDArray[Any]]) -> NDArray[Any]:
-    """Compute something for each run, in the order of runs."""
     order = np.argsort(np.concatenate([part.runs for part in tests]))
     return np.concatenate([compute(part) for part in tests])[order]
 

@@ -244,7 +244,6 @@ def measure_level(curve: Curve, most_steps: int) -> Level:
 
 
 def _made(results: Results) -> tuple[tuple[str, str], ...]:
-    """List versions, machine, times and numbers of runs and steps."""
     about, records = results.about, results.records
     names = ("hocket", "python", "numpy", "numba", "machine", "cores")
     facts = [(name, str(about[name])) for name in names if name in about]

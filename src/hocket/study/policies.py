@@ -110,7 +110,6 @@ def load_policies(folder: str | Path, task: Task | str | Path | ShownWorld | Non
 
 
 def _only_task(folder: Path, policies: Iterable[Path]) -> Task:
-    """Read the only task to which policies in a folder belong."""
     names = {about.digest: about.task for about in map(peek_policy, policies)}
     if len(names) > 1:
         raise FormatError(f"has policies of {len(names)} tasks: say which, {_names(names.values())}", path=folder)

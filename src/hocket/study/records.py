@@ -179,9 +179,6 @@ def group_label(learner: str, varied: Mapping[str, SettingValue]) -> str:
     return ", ".join([learner, *(name_value(name, value) for name, value in varied.items())])
 
 
-# As JSON.
-
-
 def write_record(record: Record) -> str:
     """Write a record as JSON."""
     document: dict[str, object] = {

@@ -112,9 +112,6 @@ class SceneSource(Protocol):
     def text(self) -> str: ...
 
 
-# Writing.
-
-
 def open_store(folder: str | Path) -> Path:
     """Make a folder for runs, if it does not exist."""
     for name in ("", *FOLDERS):
@@ -210,9 +207,6 @@ def _in_lines(document: Mapping[str, object]) -> str:
     return "{\n" + ",\n".join(f" {json.dumps(name)}: {text(value)}" for name, value in document.items()) + "\n}\n"
 
 
-# Reading.
-
-
 def as_results(what: Results | str | Path | Run | Iterable[Run]) -> Results:
     """Return results as they are, load them from a folder, or make them of runs that `train` has returned."""
     if isinstance(what, Results):
@@ -276,14 +270,12 @@ def odd_records(records: Iterable[Record]) -> list[Record]:
 
 
 def _positions(about: Mapping[str, object]) -> dict[str, int]:
-    """Number the files of runs in the order of `study.json`."""
     runs = about.get("runs")
     files = [run.get("file") for run in runs if isinstance(run, dict)] if isinstance(runs, list) else []
     return {file: number for number, file in enumerate(files) if isinstance(file, str)}
 
 
 def _file(record: Record) -> str:
-    """Return the path of a record in its folder."""
     return f"runs/{record.name}.json"
 
 

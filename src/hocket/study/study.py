@@ -123,7 +123,6 @@ class Study:
         return [*groups, *(group for study in self.also for group in study.groups())]
 
     def _world_of(self, task: Task) -> WorldModel | None:
-        """Find the world model with which training on a task begins."""
         if self.world != SURVEY:
             return cast(WorldModel | None, self.world)
         if task.digest not in self._surveys:
@@ -144,9 +143,6 @@ def _check_sweeps(sweeps: Mapping[str, tuple[SettingValue, ...]], learners: Sequ
             raise SettingsError(f"{name} needs at least one value")
     if (count := prod(map(len, sweeps.values()))) > MOST_JOBS:
         raise SettingsError(f"a study has at most {MOST_JOBS:,} combinations of settings, got {count:,}")
-
-
-# Files.
 
 
 def built_in_studies() -> list[str]:

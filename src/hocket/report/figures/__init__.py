@@ -19,7 +19,7 @@ from hocket.report.summary import Section, Summary, summarize
 from hocket.study.records import KINDS, slug
 from hocket.study.store import Results, as_results
 
-FEW_AGENTS = 4  # of more, policies are drawn of learners with machines only
+FEW_AGENTS = 4  # with more, only policies of learners with machines are drawn
 
 
 def draw_figures(
@@ -27,24 +27,25 @@ def draw_figures(
 ) -> list[Path]:
     """Draw curves, bars, visits and policies of all tasks of a study into a folder; return the files.
 
-    A policy is that of a group's first seed. A summary has no policies, so that only results have pictures of them.
+    The policy of a group is that of its first seed. A summary has no policies, so that only results have pictures of
+    them.
     """
-    wrong = [form for form in formats if f".{form}" not in FORMATS]
-    if wrong:
-        known = ", ".join(suffix[1:] for suffix in FORMATS)
-        raise FormatError(f"a figure's format must be one of {known}, got {wrong[0]!r}")
+    for form in formats:
+        if f".{form}" not in FORMATS:
+            known = ", ".join(suffix[1:] for suffix in FORMATS)
+            raise FormatError(f"a figure's format must be one of {known}, got {form!r}")
     folder = make_folder(Path(folder))
-    what = what if isinstance(what, Summary) else as_results(what)
-    summary = what if isinstance(what, Summary) else summarize(what)
+    content = what if isinstance(what, Summary) else as_results(what)
+    summary = content if isinstance(content, Summary) else summarize(content)
     drawings = [drawing for section in summary.sections for drawing in _of_section(section)]
-    if isinstance(what, Results):
-        drawings += [drawing for section in summary.sections for drawing in _of_policies(what, section)]
+    if isinstance(content, Results):
+        drawings += [drawing for section in summary.sections for drawing in _of_policies(content, section)]
     if sum(bool(groups_with_tests(section)) for section in summary.sections) > 1:
         drawings.append(("learning-times", partial(learning_times_figure, summary)))
     made, taken = list[Path](), set[str]()
     for name, make in drawings:
         names = chain([name], (f"{name}-{number}" for number in count(2)))
-        stem = next(unused for unused in names if unused.lower() not in taken)  # some file systems ignore case
+        stem = next(stem for stem in names if stem.lower() not in taken)  # some file systems ignore case
         taken.add(stem.lower())
         for form in formats:
             made.append(folder / f"{stem}.{form}")
@@ -68,8 +69,7 @@ def _of_policies(results: Results, section: Section) -> Iterator[tuple[str, Make
     task = results.tasks.get(section.digest)
     if task is None:
         return
-    looks = PICTURED if len(task.agents) <= FEW_AGENTS else (PolicyInput.MACHINE,)
-    learners = learners_with_input(*looks)
+    learners = learners_with_input(*(PICTURED if len(task.agents) <= FEW_AGENTS else (PolicyInput.MACHINE,)))
     for group in section.all_groups:
         first = next(record for record in results.records if record.name == group.files[0])
         if group.learner in learners and (policy := results.policy(first)) is not None:

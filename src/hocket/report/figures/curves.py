@@ -1,4 +1,4 @@
-"""Figures of learning: curves of test steps, ours and as in the paper, and how long it takes until they are good."""
+"""Figures of learning: curves of test steps, in our style and as in the paper, and bars of learning times."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from hocket.statistics import trailing_mean
 from hocket.study.records import KINDS
 from hocket.study.study import Level
 
-LONG_BARS = 30  # times: learners whose times of learning differ by more have bars over a logarithmic axis
+LONG_BARS = 30  # times: learning times that differ by more have a logarithmic axis
 MARKS = 6  # on a curve
 HEIGHT = 3.1  # inches of a figure with one line of legend
-LINE = 1.45  # height of a line of text, to its size
-EDGE = 5.0  # points that text keeps free at each side
+LINE = 1.45  # height of a line of text, relative to its size
+EDGE = 5.0  # points between text and edges
 WIDTH = COLUMN * POINTS - 2 * EDGE
-HANDLE, MARGIN = 21.0, 9.0  # points that a legend needs beside a name, and between columns
-PAPER_HEIGHT, PAPER_TICKS = 2.3, 4  # inches of a figure as in the paper; on its axis of training steps
+HANDLE, MARGIN = 21.0, 9.0  # points of a legend before a name, and between columns
+PAPER_HEIGHT, PAPER_TICKS = 2.3, 4  # inches of a figure as in the paper; ticks on its axis of training steps
 BAR, BETWEEN, AROUND = 13.0, 17.0, 40.0  # points: from a bar to the next, over each panel, and for title and axis
 WIDEST = COLUMN * POINTS * 0.45  # points of a name beside a bar
-ROOM = 0.3  # of the longest bar, that is left for its number
+AFTER_BAR = 0.3  # of the longest bar, for its number
 
 
 def curves_figure(section: Section, *, policy: str = KINDS[0]) -> Figure:
-    """Draw the median test steps over training with the quartiles as bands, and below the share of tests that succeed.
+    """Draw the median test steps over training with the quartiles as bands, and below the success rate of tests.
 
-    A reference is a line across; what is published is a dotted line, with a diamond where it was reached.
+    A reference is a horizontal line; a published level is a dotted line, with a diamond where it was reached.
     """
     groups = groups_with_tests(section, policy)
     if not groups:
         raise _nothing(section.title, policy)
-    looks = canvas.strokes(groups)
+    strokes = canvas.strokes(groups)
     log_x = needs_log_x(section, policy)
     level = section.level(policy)
     names = [canvas.wrap(canvas.literal(group.label), TEXT, WIDTH - HANDLE) for group in groups]
@@ -52,26 +52,26 @@ def curves_figure(section: Section, *, policy: str = KINDS[0]) -> Figure:
         names.append([f"{canvas.literal(section.reference.learner)} ({level:g})"])
     columns, rows = _legend_shape(names)
     spread = "" if all(len(group.seeds) == 1 for group in groups) else ": median and quartiles over runs,"
-    who = f"{policy} policies, {canvas.count_runs(groups)}"
-    heading = f"{who}{spread} of the median of each run’s last {LAST_TESTS} tests"
+    runs = f"{policy} policies, {canvas.count_runs(groups)}"
+    heading = f"{runs}{spread} of the median of each run’s last {LAST_TESTS} tests"
     levels = section.published_levels if policy == KINDS[0] else ()
     published = {comparison.label: comparison.published for comparison in levels}
     if published:
         heading += "; diamonds and dotted lines are published"
     figure = _titled(section.title, heading, HEIGHT * POINTS + (rows - 1) * LINE * TEXT)
     axes, below = figure.subplots(2, 1, sharex=True, height_ratios=(3.4, 1))
-    for number, (group, stroke) in enumerate(zip(groups, looks, strict=True)):
+    for number, (group, stroke) in enumerate(zip(groups, strokes, strict=True)):
         _draw_curve(axes, below, group.curves[policy], stroke, log_x, number / len(groups))
         if group.label in published:
             _draw_published(axes, below, published[group.label], stroke, max(group.curves[policy].step))
-    handles = [Line2D([], [], **_line(stroke), **_marker(stroke)) for stroke in looks]
+    handles = [Line2D([], [], **_line(stroke), **_marker(stroke)) for stroke in strokes]
     if level is not None:
         handles.append(axes.axhline(level, color=INK, linewidth=0.9, linestyle=(0, (5, 2)), zorder=2.5))
     _scale(axes, section, groups, policy, log_x)
     below.set(ylim=(-0.04, 1.04), xlabel="training steps", ylabel="success")
     below.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
     _rule(below)
-    if section.is_continuing:  # what never ends has no success
+    if section.is_continuing:  # without success
         below.remove()
         axes.set_subplotspec(figure.add_gridspec(1, 1)[0, 0])
         axes.tick_params(labelbottom=True)
@@ -81,12 +81,12 @@ def curves_figure(section: Section, *, policy: str = KINDS[0]) -> Figure:
         labelspacing=0.3, borderpad=0.1,
     )  # fmt: skip
     for text, name in zip(legend.get_texts(), names, strict=True):
-        text.set_text("\n".join(name))  # now, for what begins with an underscore would have been left out
+        text.set_text("\n".join(name))  # set later, since legends leave out labels that begin with an underscore
     return figure
 
 
 def _titled(title: str, heading: str, height: float) -> Figure:
-    """Make an empty figure of so many points, and more for a title and a heading that need more than two lines."""
+    """Make an empty figure of so many points, and more if title and heading need more than two lines."""
     names, lines = canvas.wrap(canvas.literal(title), TITLE, WIDTH), canvas.wrap(heading, SMALL, WIDTH)
     below = len(names) * LINE * TITLE
     above = below + len(lines) * LINE * SMALL
@@ -100,7 +100,7 @@ def _titled(title: str, heading: str, height: float) -> Figure:
 
 
 def groups_with_tests(section: Section, policy: str = KINDS[0]) -> list[RunGroup]:
-    """List the groups of which there is anything to draw of a kind of policy."""
+    """List the groups with tests of a kind of policy."""
     require_known(policy, KINDS, "policy")
     return [group for group in section.groups if policy in group.curves and len(group.curves[policy].step)]
 
@@ -128,19 +128,18 @@ def _marker(stroke: Stroke) -> dict[str, Any]:
 
 
 def _draw_curve(axes: Axes, below: Axes, curve: Curve, stroke: Stroke, log_x: bool, shift: float) -> None:
-    """Draw a line with its band and one of success, and a few markers on them that stand beside those of others."""
+    """Draw a line with its band and one of success, with a few markers that are beside those of other curves."""
     low, median, high = curve.quartiles
     axes.fill_between(curve.step, low, high, color=stroke.color, alpha=0.18, linewidth=0)
     chosen = _marks(curve.step, log_x, shift)
+    look: dict[str, Any] = {"color": stroke.color, "linestyle": "none", "zorder": 3, **_marker(stroke)}
     for panel, values in ((axes, median), (below, curve.success)):
         panel.plot(curve.step, values, **_line(stroke))
-        panel.plot(
-            curve.step[chosen], values[chosen], color=stroke.color, linestyle="none", zorder=3, **_marker(stroke)
-        )
+        panel.plot(curve.step[chosen], values[chosen], **look)
 
 
 def _draw_published(axes: Axes, below: Axes, level: Level, stroke: Stroke, last: int) -> None:
-    """Draw a line at a published level, from where it was reached, and a diamond there and at the published success."""
+    """Draw a line at a published level, from the step of reaching it, with diamonds there and at the final success."""
     mark: dict[str, Any] = {
         "marker": "D", "markersize": 4, "markerfacecolor": "white", "markeredgecolor": stroke.color,
         "linestyle": "none", "clip_on": False, "zorder": 4,
@@ -153,10 +152,10 @@ def _draw_published(axes: Axes, below: Axes, level: Level, stroke: Stroke, last:
 
 
 def _marks(step: NDArray[np.int64], log_x: bool, shift: float) -> NDArray[np.int64]:
-    """Choose tests that are evenly far apart on the axis."""
+    """Choose tests at even distances on the axis."""
     along = np.log(np.maximum(step, 1)) if log_x else step.astype(np.float64)
-    spots = along[0] + (along[-1] - along[0]) * (np.arange(MARKS) + 0.25 + 0.5 * shift) / MARKS
-    return np.unique(np.abs(along[:, None] - spots).argmin(axis=0))
+    targets = along[0] + (along[-1] - along[0]) * (np.arange(MARKS) + 0.25 + 0.5 * shift) / MARKS
+    return np.unique(np.abs(along[:, None] - targets).argmin(axis=0))
 
 
 def _scale(axes: Axes, section: Section, groups: Sequence[RunGroup], policy: str, log_x: bool) -> None:
@@ -182,20 +181,18 @@ def _scale(axes: Axes, section: Section, groups: Sequence[RunGroup], policy: str
 
 
 def _rule(axes: Axes, which: Literal["both", "y"] = "y") -> None:
-    """Draw faint lines behind what is drawn."""
     axes.grid(axis=which, color=FAINT, linewidth=0.5)
     axes.set_axisbelow(True)
 
 
 def _linear(axes: Axes, most: float, ticks: int) -> None:
-    """Scale the axis of training steps."""
     axes.set_xlim(0, most)
     axes.xaxis.set_major_locator(MaxNLocator(ticks, integer=True))
     axes.xaxis.set_major_formatter(canvas.counted)
 
 
 def _logarithmic(axes: Axes, name: str, least: float, most: float) -> None:
-    """Scale an axis; over few decades it has numbers between them, too."""
+    """Scale an axis; over few decades, it also has numbers between them."""
     axes.set(**{f"{name}scale": "log", f"{name}lim": (least, most)})
     axis = axes.xaxis if name == "x" else axes.yaxis
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if most < 100 * least else (1.0,), numticks=9))
@@ -203,62 +200,56 @@ def _logarithmic(axes: Axes, name: str, least: float, most: float) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-# Bars.
-
-
 def learning_times_figure(what: Section | Summary, *, policy: str = KINDS[0]) -> Figure:
-    """Draw for each group after how many training steps its runs have learnt; of a summary, all."""
+    """Draw the training steps after which the runs of each group have learnt, for one section or all of a summary."""
     sections = what.sections if isinstance(what, Summary) else (what,)
     parts = [(section, groups) for section in sections if (groups := groups_with_tests(section, policy))]
     if not parts:
         raise _nothing(what.title, policy)
     names = [[canvas.wrap(canvas.literal(group.label), TEXT, WIDEST) for group in groups] for _, groups in parts]
     heights = [sum(max(BAR, len(name) * LINE * TEXT) for name in labels) for labels in names]
-    every = [group for _, groups in parts for group in groups]
+    all_groups = [group for _, groups in parts for group in groups]
     heading = (
-        f"{policy} policies, median of {canvas.count_runs(every)}: the training step from which at least "
+        f"{policy} policies, median of {canvas.count_runs(all_groups)}: the training step from which at least "
         f"{ENOUGH:.0%} of tests succeed, within {NEAR:.0%} of the final length"
     )
     figure = _titled(what.title, heading, sum(heights) + BETWEEN * len(parts) + AROUND)
     panels = figure.subplots(len(parts), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-    room = WIDTH - max(canvas.measure(line, TEXT) for labels in names for name in labels for line in name) - BAR
+    space = WIDTH - max(canvas.measure(line, TEXT) for labels in names for name in labels for line in name) - BAR
     for axes, (section, groups), labels in zip(panels, parts, names, strict=True):
         _draw_bars(axes, groups, labels, policy)
         if isinstance(what, Summary):
-            axes.set_title(canvas.shorten(canvas.literal(section.title), TEXT, room), loc="left", size=TEXT, pad=3)
-    learnt = [group.finals[policy].learnt_after for group in every if policy in group.finals]
-    reached = [step for step in learnt if step is not None]
-    most = max(reached, default=max(group.steps for group in every))
-    if spans(reached, LONG_BARS):
-        least = 10.0 ** np.floor(np.log10(min(step for step in reached if step > 0)) - 0.3)
-        _logarithmic(panels[-1], "x", least, most * (most / least) ** ROOM)
+            axes.set_title(canvas.shorten(canvas.literal(section.title), TEXT, space), loc="left", size=TEXT, pad=3)
+    times = [group.finals[policy].learnt_after for group in all_groups if policy in group.finals]
+    learnt = [step for step in times if step is not None]
+    most = max(learnt, default=max(group.steps for group in all_groups))
+    if spans(learnt, LONG_BARS):
+        least = 10.0 ** np.floor(np.log10(min(step for step in learnt if step > 0)) - 0.3)
+        _logarithmic(panels[-1], "x", least, most * (most / least) ** AFTER_BAR)
     else:
-        _linear(panels[-1], most * (1 + ROOM), 4)  # with room for the numbers beside the bars
+        _linear(panels[-1], most * (1 + AFTER_BAR), 4)
     panels[-1].set_xlabel("training steps")
     return figure
 
 
 def _draw_bars(axes: Axes, groups: Sequence[RunGroup], names: Sequence[Sequence[str]], policy: str) -> None:
-    """Draw a bar for each group, the first on top, and beside it the number, or in words that there is none."""
+    """Draw a bar for each group, the first on top, with the number after it, or a text if there is none."""
     rows = np.array([max(1.0, len(name) * LINE * TEXT / BAR) for name in names])
     middles = np.cumsum(rows) - rows / 2
-    left = axes.get_yaxis_transform()  # from which words start, whatever the scale of the other axis
+    left = axes.get_yaxis_transform()  # texts start at the left, whatever the scale of the other axis
     for middle, group, stroke in zip(middles.tolist(), groups, canvas.strokes(groups), strict=True):
         final = group.finals[policy]
         step, some = final.learnt_after, final.learnt_in_words.partition(" ")[2]
-        beside: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center_baseline"}
+        look: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center_baseline", "size": SMALL}
         if step is None:
-            words = axes.annotate(f"never in {group.steps:,} steps {some}", (0, middle), xycoords=left, **beside)
-            words.set(size=SMALL, color=NOTE, style="italic")
+            look |= {"xycoords": left, "color": NOTE, "style": "italic"}
+            axes.annotate(f"never in {group.steps:,} steps {some}", (0, middle), **look)
         else:
             axes.barh(middle, step, height=0.62, color=stroke.color)
-            axes.annotate(f"{canvas.counted(step)} {some}".rstrip(), (step, middle), size=SMALL, **beside)
+            axes.annotate(f"{canvas.counted(step)} {some}".rstrip(), (step, middle), **look)
     axes.set_ylim(float(rows.sum()), 0)
     axes.set_yticks(middles, ["\n".join(name) for name in names])
     axes.tick_params(axis="y", length=0)
-
-
-# As in the paper.
 
 
 def figure_as_in_the_paper(summary: Summary) -> Figure:

@@ -1,4 +1,4 @@
-"""Figures on maps: what agents have learnt to do in each state of their machines, where they were, what they know."""
+"""Figures on maps: the policies of agents in each state of their machines, visits, and world models."""
 
 from __future__ import annotations
 
@@ -36,100 +36,93 @@ from hocket.task.grid import ACTIONS, STAY, STEPS
 from hocket.task.memory import memory_of
 from hocket.task.task import Task
 
-PICTURED = (PolicyInput.MACHINE, PolicyInput.MEMORY)  # what policies may look at to be drawn
-MOST_AGENTS = 12  # who are drawn
+PICTURED = (PolicyInput.MACHINE, PolicyInput.MEMORY)  # inputs of policies that can be drawn
+MOST_AGENTS = 12  # that are drawn
 LONGEST_NAME = 60  # characters of a task's or agent's name in a title
 MOST_VIEWS = 16  # states of a machine, or values of memory, that are drawn
-VALUES, VISITS = "viridis", "magma_r"  # even to the eye, also without red or green, and in grey
+VALUES, VISITS = "viridis", "magma_r"  # perceptually uniform colour maps
 DARK = 0.4  # luminance of a colour below which arrows on it are white
 CLOSED = "#d8d8d8"
 
 # Shapes in a cell of side 1, from its middle: along the action, and across it.
-SHAFT, HEAD, BACK = 0.045, 0.16, 0.26  # half the widths of an arrow's shaft and head, and how long its head is
+SHAFT, HEAD, BACK = 0.045, 0.16, 0.26  # half widths of an arrow's shaft and head, and length of its head
 ALONE, SEVERAL = 0.68, 0.44  # lengths of an arrow
 TURN = np.arange(16) * (2 * math.pi / 16)
 DISC = 0.13 * np.stack([np.cos(TURN), np.sin(TURN)], axis=1)  # of an agent that stays
 
 
 # Lengths are in points.
-CELL, SMALL_CELL, FEW = 12.0, 8.6, 3  # side of a cell where there is room; of plain cells on more than a few maps
+CELL, SMALL_CELL, FEW = 12.0, 8.6, 3  # side of a cell; on more than a few maps of visits
 WIDEST, HIGHEST = 200.0, 320.0  # of a map
-NARROWEST = 80.0  # room for a map and its title
+NARROWEST = 80.0  # width of a map and its title
 LEFT, RIGHT, ACROSS, DOWN = 28.0, 5.0, 10.0, 15.0  # beside and between maps; a map's title is in the space above it
 UNDER = 24.0  # for the numbers and the name of the lowest axes
 BAR, BESIDE = 7.0, 44.0  # width of the scale, and of the numbers and the name beside it
-SHORTEST, LONGEST = 92.0, 150.0  # height of the scale; its name needs some
-LINE = 1.4  # height of a line of text, to its size
-EDGE = 5.0  # that text keeps free
+SHORTEST, LONGEST = 92.0, 150.0  # height of the scale
+LINE = 1.4  # height of a line of text, relative to its size
+EDGE = 5.0  # between text and edges
 LEAST_TAG, MOST_TAG = 4.0, 4.8  # sizes of an area's tag
-MOST_NUMBERS = 4  # at the side of a map
+MOST_NUMBERS = 4  # on an axis of a map
 MOST_NAMED = 24  # areas that are listed under a figure
-MOST_SHAPES = 20_000  # cells that are drawn one by one; more are drawn as dots, or the file would be huge
-FAR_APART = 300  # times: values that are further apart have a logarithmic scale
+MOST_SHAPES = 20_000  # cells that are drawn as shapes; more are drawn as pixels, or the file would be huge
+FAR_APART = 300  # times: values that differ by more have a logarithmic scale
 
 Numbers = NDArray[np.float64]
 
 
 class PolicyView(NamedTuple):
-    """What a map of an agent's policy shows: what it does in a state of its machine, or with what it remembers."""
+    """A map of an agent's policy: its action values in a state of its machine, or with a value of memory."""
 
     title: str
     q: Numbers  # [S, A]
     closed: frozenset[int]  # cells
-    is_first: bool  # the agent starts like this
+    is_first: bool  # of the initial state
 
 
 def draw_policy(task: Task | str | Path, policy: Policy, path: str | Path, *, agent: str) -> None:
-    """Draw what an agent does, a map for each state of its machine: best actions as arrows, their values as colours.
+    """Draw an agent's policy, a map for each state of its machine: best actions as arrows, their values as colours.
 
-    Of a policy that looks at memory, there is a map for each of its values. The file's suffix says its format:
-    .svg, .png or .pdf.
+    A policy with memory has a map for each of its values. The suffix of the file is its format: .svg, .png or .pdf.
     """
     subject = as_task(task)
     canvas.write_figure(path, lambda: policy_figure(subject, policy, agent=agent))
 
 
-# Policies.
-
-
 def policy_figure(task: Task, policy: Policy, *, agent: str) -> Figure:
-    """Make the picture of an agent's policy."""
+    """Make the figure of an agent's policy."""
     scene, floor = scene_of(task), task.grid.floor
     views = views_of(task, scene, policy, agent)
     few = views[:MOST_VIEWS]
     best = [np.where(floor & view.q.any(axis=1), view.q.max(axis=1), np.nan) for view in few]  # [S] each
     norm, colors = scale_for(policy.arrays["q"].max(axis=2)), matplotlib.colormaps[VALUES]
-    words = "arrows: best actions; dot: stay; no mark: all actions equal; pale: value 0; ring: start"
-    notes = [words + ("; hatched: closed" if any(view.closed for view in few) else "")]
-    notes += [list_areas(scene)] if scene.areas else []
-    notes += [f"the first {len(few)} of {len(views):,} states"] if len(views) > len(few) else []
-    name, who = canvas.literal(task.name, LONGEST_NAME), canvas.literal(agent, LONGEST_NAME)
-    titles = [canvas.literal(view.title) for view in few]
-    panels = Panels(scene, titles, f"{name}: {who}, {policy.learner} (seed {policy.seed})", notes)
+    note = "arrows: best actions; dot: stay; no mark: all actions equal; pale: value 0; ring: start"
+    notes = [note + ("; hatched: closed" if any(view.closed for view in few) else "")]
+    more = f"the first {len(few)} of {len(views):,} states" if len(views) > len(few) else ""
+    task_name, name = canvas.literal(task.name, LONGEST_NAME), canvas.literal(agent, LONGEST_NAME)
+    title = f"{task_name}: {name}, {policy.learner} (seed {policy.seed})"
+    panels = Panels(scene, [view.title for view in few], title, [*notes, list_areas(scene), more])
     panels.draw_ground(best, colors, norm, "value of the best action\n(discounted reward)")
     starts = task.agents[agent].starts
     for axes, view, values in zip(panels.maps, few, best, strict=True):
-        closed = view.closed if view.closed.isdisjoint(starts) else frozenset[int]()  # who is inside moves inside
-        seen = floor.copy()
-        seen[list(closed)] = False
+        closed = view.closed if view.closed.isdisjoint(starts) else frozenset[int]()  # an agent inside moves inside
+        has_arrows = floor.copy()
+        has_arrows[list(closed)] = False
         look: dict[str, Any] = {"facecolor": CLOSED if closed else "none", "edgecolor": INK, "hatch": "/////"}
         for left, top, width, height, _ in rectangles(view.closed, scene.columns):
             axes.add_patch(Rectangle((left, top), width, height, linewidth=0.0, zorder=1.5, **look))
-        panels.draw_areas(axes)
-        _draw_arrows(axes, view.q, seen, scene.columns, colors(norm(np.nan_to_num(values))))
-        if view.is_first:
-            for row, column in map(task.grid.row_column, starts):
-                for color, width in ((WHITE, 1.4), (INK, 0.7)):
-                    spot = (column + 0.5, row + 0.5)
-                    axes.add_patch(Circle(spot, 0.46, fill=False, color=color, linewidth=width, zorder=3))
+        _draw_arrows(axes, view.q, has_arrows, scene.columns, colors(norm(np.nan_to_num(values))))
+        for row, column in map(task.grid.row_column, starts if view.is_first else ()):
+            for color, width in ((WHITE, 1.4), (INK, 0.7)):
+                ring = Circle((column + 0.5, row + 0.5), 0.46, fill=False, color=color, linewidth=width, zorder=3)
+                axes.add_patch(ring)
     return panels.figure
 
 
 def views_of(task: Task, scene: Scene, policy: Policy, agent: str) -> list[PolicyView]:
     """List the maps of an agent's policy, after checking that it fits the task."""
-    fitting = learners_with_input(*PICTURED)
-    if policy.learner not in fitting:
-        raise HocketError(f"pictures of policies exist for {', '.join(fitting)} only, got one of {policy.learner}")
+    learners = learners_with_input(*PICTURED)
+    if policy.learner not in learners:
+        raise HocketError(f"pictures of policies exist for {', '.join(learners)} only, got one of {policy.learner}")
     require_known(agent, task.agents, "agent")
     policy.require_task(task.digest)
     is_by_machine = find_learner(policy.learner).policy_input is PolicyInput.MACHINE
@@ -145,30 +138,29 @@ def views_of(task: Task, scene: Scene, policy: Policy, agent: str) -> list[Polic
 
 def by_state(scene: Scene, agent: str, q: Numbers) -> list[PolicyView]:  # [S, A, U]
     """List the maps of an agent's action values, one for each state of its machine that is not final."""
-    machine = scene.machines[agent]
-    return [
-        PolicyView(state, q[:, :, number], scene.cells_in(closed), state == machine.initial)
-        for number, state in enumerate(machine.states)
-        if state not in machine.final
-        for closed in [[shape for area in scene.areas if scene.bars(area, agent, state) for shape in area.shapes]]
-    ]
+    machine, views = scene.machines[agent], []
+    for number, state in enumerate(machine.states):
+        if state not in machine.final:
+            closed = [shape for area in scene.areas if scene.bars(area, agent, state) for shape in area.shapes]
+            views.append(PolicyView(state, q[:, :, number], scene.cells_in(closed), state == machine.initial))
+    return views
 
 
 def _by_memory(scene: Scene, agent: str, memory: Sequence[str], q: Numbers) -> list[PolicyView]:  # [S, A, M]
-    """List a map for each value of memory; a gate counts as closed if memory would show that it has opened."""
+    """List a map for each value of memory; a gate is closed if its event is in memory and has not happened."""
     views = []
     for value in range(1 << len(memory)):
         events = [name for bit, name in enumerate(memory) if value >> bit & 1]
-        waiting = {(agent, event) for event in memory if event not in events}
-        closed = scene.cells_in([shape for area in scene.areas if waiting & {*area.gates} for shape in area.shapes])
+        unopened = {(agent, event) for event in memory if event not in events}
+        closed = scene.cells_in([shape for area in scene.areas if unopened & {*area.gates} for shape in area.shapes])
         title = f"after {', '.join(events)}" if events else "at the start"
         views.append(PolicyView(title, q[:, :, value], closed, value == 0))
     return views
 
 
-def _draw_arrows(axes: Axes, q: Numbers, seen: Flags, columns: int, colors: Numbers) -> None:
-    """Draw the best actions of each cell; where there are several, from its middle; where all are, none."""
-    best = (q == q.max(axis=1, keepdims=True)) & seen[:, None]
+def _draw_arrows(axes: Axes, q: Numbers, cells: Flags, columns: int, colors: Numbers) -> None:
+    """Draw the best actions of cells; several start in the middle of the cell, and no arrows are drawn if all are."""
+    best = (q == q.max(axis=1, keepdims=True)) & cells[:, None]
     count = best.sum(axis=1)
     best[count == len(ACTIONS)] = False
     ink = np.where(colors[:, :3] @ [0.2126, 0.7152, 0.0722] < DARK, WHITE, INK)
@@ -182,7 +174,7 @@ def _draw_arrows(axes: Axes, q: Numbers, seen: Flags, columns: int, colors: Numb
 
 
 def _arrow(action: int, *, alone: bool) -> Numbers:
-    """Lay out an arrow; one that is alone has its middle in that of the cell."""
+    """Make the outline of an arrow; a single one has its middle in that of the cell."""
     start, end = (-ALONE / 2, ALONE / 2) if alone else (0.0, SEVERAL)
     neck = end - BACK
     upper = [(start, SHAFT), (neck, SHAFT), (neck, HEAD), (end, 0.0)]
@@ -191,76 +183,62 @@ def _arrow(action: int, *, alone: bool) -> Numbers:
     return shape @ np.array([[right, down], [down, -right]], np.float64)
 
 
-# Visits.
-
-
 def visits_figure(section: Section, group: RunGroup) -> Figure:
-    """Draw how often each agent was where, in reviews of a group's runs that have kept it."""
+    """Draw how often each agent was in each cell, in the test episodes of a group's runs."""
     scene = section.scene
     assert scene is not None and group.visits is not None
     agents = scene.agents[:MOST_AGENTS]
     episodes = group.bounds.episodes if group.bounds is not None else 0
     values = group.visits[: len(agents)] / (episodes or 1)
-    of = f"{episodes:,} episodes of " if episodes else ""
-    notes = [f"softmax policies, {of}{canvas.count_runs([group])}; pale: never there"]
-    notes += [list_areas(scene)] if scene.areas else []
-    if len(scene.agents) > len(agents):
-        notes.append(f"the first {len(agents)} of {len(scene.agents):,} agents")
+    of_episodes = f"{episodes:,} episodes of " if episodes else ""
+    note = f"softmax policies, {of_episodes}{canvas.count_runs([group])}; pale: never there"
+    more = f"the first {len(agents)} of {len(scene.agents):,} agents" if len(scene.agents) > len(agents) else ""
     title = f"{canvas.literal(section.title, LONGEST_NAME)}: visits, {canvas.literal(group.label)}"
     cell = CELL if len(agents) <= FEW else SMALL_CELL
-    panels = Panels(scene, [canvas.literal(name) for name in agents], title, notes, cell)
-    norm, colors = scale_for(values, wide=True), matplotlib.colormaps[VISITS]
-    grounds = np.where(values > 0, values, np.nan)
-    panels.draw_ground(grounds, colors, norm, "visits per episode" if episodes else "visits")
-    for axes in panels.maps:
-        panels.draw_areas(axes)
+    panels = Panels(scene, agents, title, [note, list_areas(scene), more], cell)
+    norm, grounds = scale_for(values, wide=True), np.where(values > 0, values, np.nan)
+    name = "visits per episode" if episodes else "visits"
+    panels.draw_ground(grounds, matplotlib.colormaps[VISITS], norm, name)
     return panels.figure
 
 
 def can_show_visits(section: Section, group: RunGroup) -> bool:
-    """Say whether a group's runs have kept visits, and its scene is a map of the same cells."""
+    """Tell whether a group has visits, and its scene is a map of the same cells."""
     scene = section.scene
     if scene is None or not scene.has_cells or group.visits is None:
         return False
     return scene.rows > 0 and group.visits.shape == (len(scene.agents), scene.rows * scene.columns)
 
 
-# Worlds.
-
-
 def draw_world(world: WorldModel, path: str | Path) -> None:
-    """Draw what is known of a map, and how well: how often the least tried action of each cell was tried.
+    """Draw a world model: how often the least tried action of each cell was tried.
 
-    Arrows are actions that nobody has tried there. The file's suffix says its format: .svg, .png or .pdf.
+    Arrows are actions that were never tried there. The suffix of the file is its format: .svg, .png or .pdf.
     """
     canvas.write_figure(path, lambda: world_figure(world))
 
 
 def world_figure(world: WorldModel) -> Figure:
-    """Make the picture of what is known of a map."""
+    """Make the figure of a world model."""
     columns, known = world.columns, world.known()
     cells = np.arange(len(known))
-    walls = np.setdiff1d(cells, world.end[world.end != cells[:, None]])  # nobody gets into these
-    scene = Scene(
-        "", columns, len(known) // columns, (), {}, {}, walls=tuple(rectangles(walls.tolist(), columns)), has_cells=True
-    )
+    walled = np.setdiff1d(cells, world.end[world.end != cells[:, None]])  # no move ends in these
+    walls = tuple(rectangles(walled.tolist(), columns))
+    scene = Scene("", columns, len(known) // columns, (), {}, {}, walls=walls, has_cells=True)
     visited = known.any(axis=1)
     least = np.where(visited, known.min(axis=1).astype(np.float64), np.nan)
     norm, colors = scale_for(np.nan_to_num(least), wide=True), matplotlib.colormaps[VISITS]
-    said = f"{len(world.move):,} moves tried in {world.steps:,} steps"
+    tried = f"{len(world.move):,} moves tried in {world.steps:,} steps"
     notes = ["pale: nobody was there; arrows and dots: actions that nobody has tried there"]
-    panels = Panels(scene, [said], "What is known of the map", notes)
+    panels = Panels(scene, [tried], "What is known of the map", notes)
     panels.draw_ground([least], colors, norm, "tries of the least tried action")
-    seen, ground = visited & (least == 0), colors(norm(np.nan_to_num(least)))
-    _draw_arrows(panels.maps[0], -known.astype(np.float64), seen, columns, ground)
+    ground = colors(norm(np.nan_to_num(least)))
+    _draw_arrows(panels.maps[0], -known.astype(np.float64), visited & (least == 0), columns, ground)
     return panels.figure
 
 
-# Small maps side by side: the same ground on each, one scale of colours for all.
-
-
 class Panels:
-    """A figure with a map for each title, not wider than a page, room for a scale beside them, and notes below."""
+    """A figure with a small map for each title, at most as wide as a page, with one colour scale and notes below."""
 
     def __init__(
         self, scene: Scene, titles: Sequence[str], title: str, notes: Iterable[str], cell: float = CELL
@@ -275,30 +253,29 @@ class Panels:
         used = LEFT + across * (slot + ACROSS) + BAR + BESIDE + RIGHT
         width = max(used, COLUMN * POINTS)
         heading = canvas.wrap(title, TITLE, width - 2 * EDGE)
-        below = [line for note in notes for line in canvas.wrap(note, SMALL, width - 2 * EDGE)]
+        below = [line for note in filter(None, notes) for line in canvas.wrap(note, SMALL, width - 2 * EDGE)]
         top = EDGE + len(heading) * LINE * TITLE
         bottom = UNDER + len(below) * LINE * SMALL + EDGE
-        room = max(SHORTEST, down * (high + DOWN) - DOWN)
-        height = top + DOWN + room + bottom
-        figure = Figure(figsize=(width / POINTS, height / POINTS))
-        figure.text(EDGE / width, 1 - EDGE / height, "\n".join(heading), size=TITLE, va="top")
-        figure.text(
-            EDGE / width, EDGE / height, "\n".join(below), size=SMALL, va="bottom", color=NOTE, linespacing=1.25
-        )
+        middle = max(SHORTEST, down * (high + DOWN) - DOWN)
+        height = top + DOWN + middle + bottom
+        figure, edge = Figure(figsize=(width / POINTS, height / POINTS)), EDGE / width
+        figure.text(edge, 1 - EDGE / height, "\n".join(heading), size=TITLE, va="top")
+        figure.text(edge, EDGE / height, "\n".join(below), size=SMALL, va="bottom", color=NOTE, linespacing=1.25)
         self.scene, self.cell, self.figure, self.maps = scene, cell, figure, list[Axes]()
         for number, name in enumerate(titles):
             row, column = divmod(number, across)
             left = LEFT + (width - used) / 2 + column * (slot + ACROSS) + (slot - wide) / 2
             floor = height - top - (row + 1) * (high + DOWN)
             axes = figure.add_axes((left / width, floor / height, wide / width, high / height))
-            _prepare(axes, scene, canvas.shorten(name, TEXT, slot), column == 0, number + across >= len(titles))
+            title = canvas.shorten(canvas.literal(name), TEXT, slot)
+            _prepare(axes, scene, title, column == 0, number + across >= len(titles))
             self.maps.append(axes)
         left = LEFT + (width - used) / 2 + across * (slot + ACROSS)
-        long = min(LONGEST, room)
+        long = min(LONGEST, middle)
         self.bar = figure.add_axes((left / width, (height - top - DOWN - long) / height, BAR / width, long / height))
 
     def draw_ground(self, grounds: Iterable[Numbers], colors: Colormap, norm: Normalize, name: str) -> None:
-        """Colour the cells of each map by their values, where they have one, draw walls, and beside all the scale."""
+        """Colour the cells with values of each map, draw walls and areas, and the scale."""
         rows, columns = self.scene.rows, self.scene.columns
         for axes, values in zip(self.maps, grounds, strict=True):
             mesh = axes.pcolormesh(
@@ -308,18 +285,19 @@ class Panels:
             mesh.set_rasterized(values.size * len(self.maps) > MOST_SHAPES)
             for wall in self.scene.walls:
                 axes.add_patch(Rectangle((wall.left, wall.top), wall.width, wall.height, facecolor=WALL, linewidth=0))
+            self._draw_areas(axes)
         scale = self.figure.colorbar(ScalarMappable(norm, colors), cax=self.bar)
         scale.ax.yaxis.set_major_formatter(canvas.counted)
         scale.ax.yaxis.set_minor_formatter(NullFormatter())
         scale.outline.set_linewidth(0.4)
         scale.set_label(name)
 
-    def draw_areas(self, axes: Axes) -> None:
+    def _draw_areas(self, axes: Axes) -> None:
         """Outline areas, and write their tags into their upper left corners."""
         size = min(MOST_TAG, max(LEAST_TAG, 0.45 * self.cell))
         cells = [covered(area.shapes, self.scene.rows, self.scene.columns) for area in self.scene.painted]
         edges = [edge for flags in cells for edge in outline(flags)]
-        for color, width in ((WHITE, 1.5), (INK, 0.6)):  # seen on whatever lies below
+        for color, width in ((WHITE, 1.5), (INK, 0.6)) if edges else ():  # visible on any colour
             axes.add_collection(LineCollection(edges, colors=color, linewidths=width, capstyle="round", zorder=2))
         for area in self.scene.painted:
             if area.tag and area.shapes:
@@ -345,14 +323,14 @@ def _prepare(axes: Axes, scene: Scene, title: str, is_left: bool, is_lowest: boo
 
 
 def list_areas(scene: Scene) -> str:
-    """Say what the tags on a map mean."""
+    """List the areas by their tags; empty if there are none."""
     entries = [f"{area.tag}: {area.name}" for area in scene.areas if area.tag]
     more = len(entries) - MOST_NAMED
     return canvas.literal("; ".join(entries[:MOST_NAMED]), 1_000) + (f"; and {more:,} more" if more > 0 else "")
 
 
 def scale_for(values: NDArray[np.floating], *, wide: bool = False) -> Normalize:
-    """Make a linear scale that has zero on it, or where it may be wide a logarithmic one for values far apart."""
+    """Make a linear scale with zero, or, if allowed by `wide`, a logarithmic one for values that differ much."""
     positive = values[values > 0]
     if wide and spans(positive.tolist(), FAR_APART):
         return LogNorm(float(positive.min()), float(positive.max()))

@@ -37,9 +37,6 @@ class Numbering(dict[str, int]):
         return self.setdefault(name, len(self))
 
 
-# Curves.
-
-
 def curves_data(section: Section) -> Data:
     """Encode the curves of a task; groups that were tested at the same steps share these."""
     steps: dict[tuple[int, ...], int] = {}
@@ -69,9 +66,6 @@ def _curve(curve: Curve, steps: dict[tuple[int, ...], int]) -> Data:
 
 def _short(values: NDArray[np.float64], digits: int = 2) -> list[float]:
     return [int(value) if value == int(value) else value for value in np.round(values, digits).tolist()]
-
-
-# Scenes and episodes.
 
 
 def scene_data(scene: Scene, names: Numbering) -> Data:

@@ -39,8 +39,6 @@ NO_SCENE = "The folder has no readable file of this task, so its map and machine
 NO_SCRIPT = tag("noscript", note("The curves and episodes need JavaScript."))
 NO_TEAM = "The team machine is too large to draw: it is the parallel composition of the local reward machines."
 
-# The study.
-
 
 def opening(summary: Summary) -> Html:
     """Write the results of the study, and what was run."""
@@ -118,9 +116,6 @@ def exploration_section(folder: Path | None) -> Html:
     return fragment("page", "exploration.html", {"summary": escape(summary), "drawing": source, "claim": escape(claim)})
 
 
-# A task.
-
-
 def task_section(section: Section, summary: Summary, index: int, folder: str | None = None) -> Html:
     """Write all about a task; scripts add curves and episodes."""
     scene, name = section.scene, f"task-{index + 1}"
@@ -185,11 +180,7 @@ def _episodes(section: Section, index: int) -> Html:
     return block(title, tag("div", id=name, class_="replay", data_section=index, **look))
 
 
-# A task without its runs.
-
-
 def _overview(scene: Scene, starts: Sequence[Point], verdict: Verdict | None) -> Html:
-    """Describe a task: the verdict, the map with the agents at their starts (if known), and the machines."""
     description = tag("p", scene.description, class_="description") if scene.description else NOTHING
     picture = tag("figure", map_svg(scene, starts), tag("figcaption", legend(scene)), class_="map-figure")
     overview = tag("div", picture, _machines(scene), class_="overview")

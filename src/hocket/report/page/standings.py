@@ -142,7 +142,6 @@ def _row(section: Section, group: RunGroup, kind: str) -> Row:
 
 
 def _names(label: str, policy: str, colors: Mapping[str, int]) -> tuple[Html, Html]:
-    """Make the cells of a learner and its kind of policy."""
     learner = tag("th", learner_key(label, colors), scope="row", data_value=label)
     return learner, tag("td", policy, data_value=policy)
 
