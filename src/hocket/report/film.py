@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain, repeat
+from itertools import chain, pairwise, repeat
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -35,25 +35,24 @@ PIXELS = 1.2  # of a unit of the map
 
 def draw_episode(scene: Scene, episode: Replay, path: str | Path) -> None:
     """Draw an episode as a film, by the suffix of the file: .svg, .gif, or .mp4, which needs ffmpeg."""
-    path = Path(path)
     makers: dict[str, Callable[[Scene, Replay], str | bytes]] = {".svg": film_svg, ".gif": _gif, ".mp4": _mp4}
-    make = makers.get(path.suffix.lower())
+    make = makers.get(Path(path).suffix.lower())
     if make is None:
         raise FormatError(f"a film ends in {', '.join(makers)}", path=path)
     if len(episode.points) > MOST_STEPS + 1:
         raise SettingsError(f"a film has at most {MOST_STEPS:,} steps, got {len(episode.points) - 1:,}")
-    write_whole(path, make(scene, episode))
+    write_whole(Path(path), make(scene, episode))
 
 
 def captions(episode: Replay) -> list[tuple[int, str]]:
-    """Say what happened, and from which step on that is shown."""
+    """List captions for the events, each with the step from which it is shown."""
     happened: dict[int, list[str]] = {}
     for step, event in episode.events:
         happened.setdefault(step, []).append(event)
-    said = {0: "start", **{step: f"step {step}: {', '.join(events)}" for step, events in happened.items()}}
+    texts = {0: "start", **{step: f"step {step}: {', '.join(events)}" for step, events in happened.items()}}
     last = len(episode.points) - 1
-    said[last] = f"{said.get(last, f'step {last}')}{'' if episode.success else ' (not completed)'}"
-    return sorted(said.items())
+    texts[last] = f"{texts.get(last, f'step {last}')}{'' if episode.success else ' (not completed)'}"
+    return sorted(texts.items())
 
 
 def _closed(scene: Scene, episode: Replay) -> list[frozenset[Area]]:
@@ -61,37 +60,34 @@ def _closed(scene: Scene, episode: Replay) -> list[frozenset[Area]]:
     return [frozenset(scene.closed(moment)) for moment in moments]
 
 
-def _spots(scene: Scene, episode: Replay) -> NDArray[np.float64]:
-    """Find where agents are drawn after each step: across, down, and how much smaller than alone [T + 1, N, 3]."""
+def _drawn_points(scene: Scene, episode: Replay) -> NDArray[np.float64]:
+    """Compute right, down and relative size of each agent after each step [T + 1, N, 3]."""
     radius = agent_radius(scene) / unit_of(scene)
     return np.array([[*side_by_side([(x, y) for x, y in points], radius)] for points in episode.points.tolist()])
 
 
 def film_svg(scene: Scene, episode: Replay) -> str:
-    """Animate the map of the pages: agents move, gates open, and a line says what happens; no script is needed."""
+    """Animate the map of the pages without scripts: agents move, gates open, and captions name the events."""
     unit, disc = unit_of(scene), agent_radius(scene)
     steps = len(episode.points) - 1 + PAUSE
     timing = {"dur": f"{steps * STEP:g}s", "repeatCount": "indefinite"}
     agents = []
-    for name, spots in zip(scene.agents, _spots(scene, episode).swapaxes(0, 1).tolist(), strict=True):
-        moves = [_transform("translate", [f"{x * unit:.4g} {y * unit:.4g}" for x, y, _ in spots], timing)]
-        if any(size < 1 for *_, size in spots):
-            moves.append(_transform("scale", [f"{size:.3g}" for *_, size in spots], timing))
+    for name, points in zip(scene.agents, _drawn_points(scene, episode).swapaxes(0, 1).tolist(), strict=True):
+        moves = [_transform("translate", [f"{x * unit:.4g} {y * unit:.4g}" for x, y, _ in points], timing)]
+        if any(size < 1 for *_, size in points):
+            moves.append(_transform("scale", [f"{size:.3g}" for *_, size in points], timing))
         agents.append(agent_svg(scene, name, disc, *moves))
-    said = captions(episode)
-    ends = [step for step, _ in said[1:]] + [steps]
-    below = scene.height * unit + CAPTION / 2
-    lines = [
-        tag("text", text, _shown(begin / steps, end / steps, timing), class_="caption", x=4, y=below)
-        for (begin, text), end in zip(said, ends, strict=True)
-    ]
+    below, lines = scene.height * unit + CAPTION / 2, []
+    for (begin, text), (end, _) in pairwise([*captions(episode), (steps, "")]):
+        shown = _shown(begin / steps, end / steps, timing)
+        lines.append(tag("text", text, shown, class_="caption", x=4, y=below))
     gates = tag("style", Html(_gate_style(scene, episode, steps)))
     view = -MARGIN, -MARGIN, scene.width * unit + 2 * MARGIN, scene.height * unit + 2 * MARGIN + CAPTION
     return map_svg(scene, (), page_look(), gates, *agents, *lines, view=view, xmlns=XMLNS) + "\n"
 
 
 def _transform(kind: str, values: Sequence[str], timing: dict[str, str]) -> Html:
-    """Move or scale an element from step to step; the last value stays for a pause."""
+    """Move or scale an element from step to step; the last value is kept in the pause."""
     each = ";".join([*values, *[values[-1]] * PAUSE])
     look = {"attributeName": "transform", "type": kind, "additive": "sum", "values": each}
     return tag("animateTransform", **look, **timing)
@@ -117,13 +113,13 @@ def _gate_style(scene: Scene, episode: Replay, steps: int) -> str:
 
 
 def frames(scene: Scene, episode: Replay, begin: int = 0) -> Iterator[Image.Image]:
-    """Paint the frames of a film, `BETWEEN` for each step, from one on; thousands would not fit into memory."""
+    """Paint the frames of a film one by one, `BETWEEN` for each step from `begin` on."""
     painter = MapPainter(scene, PIXELS, MARGIN, CAPTION)
-    spots, said, caption = _spots(scene, episode), dict(captions(episode)), ""
+    points, texts, caption = _drawn_points(scene, episode), dict(captions(episode)), ""
     for step, closed in enumerate(_closed(scene, episode)):
-        caption = said.get(step, caption)
-        here, there = spots[step], spots[min(step + 1, len(spots) - 1)]
-        for part in range(0 if step < begin else BETWEEN if step + 1 < len(spots) else 1):
+        caption = texts.get(step, caption)
+        here, there = points[step], points[min(step + 1, len(points) - 1)]
+        for part in range(0 if step < begin else BETWEEN if step + 1 < len(points) else 1):
             now = here + part / BETWEEN * (there - here)
             yield painter.paint(dict(zip(scene.agents, now.tolist(), strict=True)), closed, caption)
 
@@ -147,20 +143,20 @@ def _mp4(scene: Scene, episode: Replay) -> bytes:
     if ffmpeg is None:
         raise SettingsError("an .mp4 needs ffmpeg, which is not installed; .gif and .svg do without")
     last = next(frames(scene, episode, len(episode.points) - 1))
-    width, height = (side - side % 2 for side in last.size)  # what all players show
+    width, height = (side - side % 2 for side in last.size)  # even, as players require
     with tempfile.TemporaryDirectory() as folder:
         film, errors = Path(folder, "film.mp4"), Path(folder, "errors")
         reads = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {BETWEEN / STEP:g} -i -".split()
         command = [ffmpeg, "-v", "error", *reads, "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(film)]
         with (
-            suppress(BrokenPipeError),  # it says itself why it reads no more
-            errors.open("wb") as said,
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said) as process,
+            suppress(BrokenPipeError),  # ffmpeg has written the reason
+            errors.open("wb") as log,
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log) as process,
             cast(BinaryIO, process.stdin) as pixels,
         ):
             for frame in chain(frames(scene, episode), repeat(last, PAUSE * BETWEEN)):
                 pixels.write(frame.crop((0, 0, width, height)).tobytes())
         if process.returncode or not film.exists():
-            why = errors.read_text(errors="replace").strip() or "it wrote nothing"
-            raise SettingsError(f"ffmpeg could not make the film: {why.splitlines()[-1]}")
+            reason = errors.read_text(errors="replace").strip() or "it wrote nothing"
+            raise SettingsError(f"ffmpeg could not make the film: {reason.splitlines()[-1]}")
         return film.read_bytes()

@@ -1,4 +1,4 @@
-"""What notebooks show of values: machines, tasks, decompositions, and what was learnt."""
+"""Displays of values in notebooks: machines, tasks, decompositions, verdicts, summaries and world models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FITTING = '<svg style="max-width: 100%; height: auto" '  # no wider than the not
 
 
 def show(value: object, form: str) -> str | None:
-    """Show a value; None where there is too much of it to be drawn."""
+    """Return the display of a value as SVG or HTML; None if it is too large."""
     for kind, draw in FACES[form].items():
         if isinstance(value, kind):
             with suppress(HocketError):  # too large to be drawn
@@ -37,13 +37,13 @@ def show(value: object, form: str) -> str | None:
 
 def _decomposition(decomposition: Decomposition) -> str:
     answer, *evidence = decomposition.explain().splitlines()
-    words = _paragraph(answer, "yes" if decomposition.ok else "no") + "".join(map(_paragraph, evidence))
-    return words + _machines(decomposition)
+    text = _paragraph(answer, "yes" if decomposition.ok else "no") + "".join(map(_paragraph, evidence))
+    return text + _machines(decomposition)
 
 
 def _verdict(verdict: Verdict) -> str:
-    words = "".join(_paragraph(line.text, line.kind) for line in verdict.lines())
-    return words if verdict.decomposition is None else words + _machines(verdict.decomposition)
+    text = "".join(_paragraph(line.text, line.kind) for line in verdict.lines())
+    return text if verdict.decomposition is None else text + _machines(verdict.decomposition)
 
 
 def _machines(decomposition: Decomposition) -> str:
@@ -60,7 +60,7 @@ def _paragraph(text: str, kind: str = "") -> str:
 
 
 def _inline(svg: str) -> str:
-    """Leave out what may stand only at the beginning of a file."""
+    """Remove the declarations before an SVG, which only a file may have."""
     return svg[svg.index("<svg") :]
 
 

@@ -1,4 +1,4 @@
-"""The page of a run of processes: a swim-lane for each agent, the map, and everything that the logs say, in order."""
+"""The page of a run of processes: a swim-lane for each agent, the map, and all log entries in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hocket.runtime.recording import Frame, TeamRecording, Verification, read_re
 from hocket.runtime.settings import WORLD
 
 COLUMN, LANE, LEFT, TOP = 34.0, 56.0, 90.0, 30.0  # of the drawing, in units of the SVG
-MARKS = {  # of each kind of entry: what is drawn for it
+MARKS = {  # paths of the marks, by the kind of entry
     "start": "M-5 -6 L7 0 L-5 6 Z",
     "kill": "M1 -9 L-6 1 L-1 1 L-2 9 L6 -2 L1 -2 Z",
     "stop": "M-5 -5 H5 V5 H-5 Z",
@@ -26,7 +26,7 @@ MARKS = {  # of each kind of entry: what is drawn for it
 
 
 def write_recording(folder: str | Path, path: str | Path | None = None) -> Path:
-    """Write the page of a run of processes, and say where it is; logs that contradict each other are shown as such."""
+    """Write the page of a run of processes, and return its path; contradictions between logs are shown."""
     page = Path(path) if path is not None else Path(folder) / "report.html"
     verification = verify(folder)
     write_whole(page, recording_html(read_recording(folder), verification))
@@ -34,11 +34,10 @@ def write_recording(folder: str | Path, path: str | Path | None = None) -> Path:
 
 
 def recording_html(recording: TeamRecording, verification: Verification) -> str:
-    """Lay out a run as a page that needs nothing else."""
+    """Make the self-contained page of a run."""
     task, frames = recording.settings.task, recording.frames
     scene = scene_of(task)
     unit = unit_of(scene)
-    title = f"A run of {task.name}"
     data = {
         "agents": list(task.agents),
         "starts": [[x * unit, y * unit] for x, y in scene.starts.values()],
@@ -47,11 +46,11 @@ def recording_html(recording: TeamRecording, verification: Verification) -> str:
     answer, *evidence = verification.explain().splitlines()
     verdict = tag("p", answer, class_="verdict yes" if verification.ok else "verdict no")
     parts = {
-        "title": escape(title),
+        "title": escape(f"A run of {task.name}"),
         "verdict": join([verdict, *(tag("p", line) for line in evidence)]),
         "lanes": lanes_svg(recording),
         "map": map_svg(scene, list(scene.starts.values())),
-        "story": join(tag("li", f"{frame.time:.2f} s  {frame.text}", data_frame=n) for n, frame in enumerate(frames)),
+        "entries": join(tag("li", f"{frame.time:.2f} s  {frame.text}", data_frame=n) for n, frame in enumerate(frames)),
         "last": Html(str(max(0, len(frames) - 1))),
         "data": data_block("recording", data),
     }
@@ -59,7 +58,7 @@ def recording_html(recording: TeamRecording, verification: Verification) -> str:
 
 
 def _encoded(recording: TeamRecording, frame: Frame, unit: float) -> list[object]:
-    """Give scripts who does something, and where it then is."""
+    """Encode an entry for scripts: the agent, the kind of entry, and the agent's position, if it has moved."""
     task = recording.settings.task
     agent = list(task.agents).index(frame.name) if frame.name != WORLD else -1
     if frame.cell is None:
@@ -72,28 +71,28 @@ def lanes_svg(recording: TeamRecording) -> Html:
     """Draw a lane for each agent: what it promised, decided and heard, in an order that agrees with all logs."""
     agents = list(recording.settings.task.agents)
     shown = [n for n, frame in enumerate(recording.frames) if frame.kind != "move" and frame.name in agents]
-    across = {number: LEFT + COLUMN * (place + 1) for place, number in enumerate(shown)}
-    down = {agent: TOP + LANE * place for place, agent in enumerate(agents)}
+    across = {number: LEFT + COLUMN * (column + 1) for column, number in enumerate(shown)}
+    down = {agent: TOP + LANE * row for row, agent in enumerate(agents)}
     width, height = LEFT + COLUMN * (len(shown) + 2), TOP + LANE * len(agents)
     lines = [tag("path", class_="lane", d=f"M{LEFT:g} {y:g} H{width - COLUMN:g}") for y in down.values()]
     names = [tag("text", agent, class_="name", x=LEFT - 12, y=y) for agent, y in down.items()]
     marks = (_mark(recording.frames[number], number, across[number], down) for number in shown)
     drawn = [*lines, *names, *_holds(recording, across, down), *_arrows(recording, across, down), *marks]
     view, label = f"0 0 {width:g} {height:g}", "What every agent promised, decided and heard"
-    size = {"width": width, "height": height}
-    return tag("svg", *drawn, class_="lanes", viewBox=view, **size, role="img", aria_label=label)
+    look = {"class_": "lanes", "viewBox": view, "role": "img", "aria_label": label}
+    return tag("svg", *drawn, width=width, height=height, **look)
 
 
 def _mark(frame: Frame, number: int, across: float, down: dict[str, float]) -> Html:
     label = tag("text", frame.event, y=-13) if frame.event and frame.kind in ("decide", "promise") else Html("")
     title = tag("title", f"{frame.text} ({frame.time:.2f} s)")
     shape = tag("path", d=MARKS.get(frame.kind, MARKS["stop"]))
-    place = f"translate({across:g} {down[frame.name]:g})"
-    return tag("g", title, shape, label, class_=f"mark {frame.kind}", transform=place, data_frame=number)
+    position = f"translate({across:g} {down[frame.name]:g})"
+    return tag("g", title, shape, label, class_=f"mark {frame.kind}", transform=position, data_frame=number)
 
 
 def _holds(recording: TeamRecording, across: dict[int, float], down: dict[str, float]) -> Iterator[Html]:
-    """Draw how long an agent holds still: from a promise to the event, or to its release."""
+    """Draw bars while agents hold still: from a promise to the event, or to its release."""
     since: dict[str, int] = {}
     for number, frame in enumerate(recording.frames):
         if frame.kind == "promise":
@@ -104,11 +103,11 @@ def _holds(recording: TeamRecording, across: dict[int, float], down: dict[str, f
 
 
 def _arrows(recording: TeamRecording, across: dict[int, float], down: dict[str, float]) -> Iterator[Html]:
-    """Draw who heard of an event from whom."""
+    """Draw lines from decisions to the agents that heard of them."""
     for number, frame in enumerate(recording.frames):
         if frame.cause is not None and number in across and frame.cause in across:
             begin, source = across[frame.cause], down[recording.frames[frame.cause].name]
             end, target = across[number], down[frame.name]
             bend = (begin + end) / 2
-            way = f"M{begin:g} {source:g} C{bend:g} {source:g} {bend:g} {target:g} {end:g} {target:g}"
-            yield tag("path", class_="told", d=way)
+            path = f"M{begin:g} {source:g} C{bend:g} {source:g} {bend:g} {target:g} {end:g} {target:g}"
+            yield tag("path", class_="heard", d=path)

@@ -1,30 +1,30 @@
-// Plays a run entry by entry: the marks up to it, where the agents are, and what it says.
+// Plays a run entry by entry: shows the marks up to it, the positions of the agents, and its text.
 const recording = JSON.parse(document.getElementById("recording").textContent);
 const slider = document.getElementById("time");
-const said = document.getElementById("said");
+const output = document.getElementById("entry");
 const button = document.getElementById("play");
-const lines = [...document.getElementById("story").children];
+const lines = [...document.getElementById("entries").children];
 const marks = [...document.querySelectorAll(".mark")];
 const discs = [...document.querySelectorAll(".starts .agent")];
-const PACE = 120; // milliseconds for an entry
+const PACE = 120; // milliseconds per entry
 
 function show(number) {
-  const places = recording.starts.map((place) => [...place]);
+  const positions = recording.starts.map((start) => [...start]);
   for (const [agent, kind, x, y] of recording.frames.slice(0, number + 1)) {
-    if (kind === "move" && agent >= 0) places[agent] = [x, y];
+    if (kind === "move" && agent >= 0) positions[agent] = [x, y];
   }
   discs.forEach((disc, agent) => {
-    const [x, y] = places[agent];
-    const here = [...discs.keys()].filter((other) => places[other].join() === places[agent].join());
-    const around = aroundPoint(here.indexOf(agent), here.length); // in radii of a disc
+    const [x, y] = positions[agent];
+    const together = [...discs.keys()].filter((other) => positions[other].join() === positions[agent].join());
+    const around = aroundPoint(together.indexOf(agent), together.length); // in radii of a disc
     const radius = Number(disc.querySelector("circle").getAttribute("r"));
     disc.setAttribute("transform", `translate(${x + radius * around.x} ${y + radius * around.y}) scale(${around.size})`);
   });
   marks.forEach((mark) => mark.classList.toggle("later", Number(mark.dataset.frame) > number));
-  lines.forEach((line, place) => line.classList.toggle("now", place === number));
+  lines.forEach((line, index) => line.classList.toggle("now", index === number));
   const line = lines[number];
   if (line) {
-    said.textContent = line.textContent;
+    output.textContent = line.textContent;
     line.parentElement.scrollTop = line.offsetTop - line.parentElement.offsetTop - 120;
   }
 }
