@@ -134,9 +134,10 @@ def _usable_policies(folder: Path, task: Task) -> tuple[Sequence[Policy], list[s
     print_skipped(stored.problems)
     if not stored.of_task:
         load_policies(folder, task)  # raises an error that says why there are none
-    if stored.files > len(stored.of_task):
-        used = f"evaluating {len(stored.of_task):,} of {stored.files:,} policies"
+    if stored.others or stored.problems:
+        files = len(stored.of_task) + len(stored.others) + len(stored.problems)
         rest = f"{len(stored.others):,} of other tasks, {len(stored.problems):,} unreadable"
+        used = f"evaluating {len(stored.of_task):,} of {files:,} policies"
         make_console(stderr=True).print(f"hocket: {used} ({rest})")
     rows = zip(stored.of_task, stored.varied, strict=True)
     return stored.of_task, [group_label(policy.learner, varied) for policy, varied in rows]

@@ -162,10 +162,8 @@ def arrange(sizes: Sequence[Pair], leading: int) -> list[Frame]:
 def _pages(
     sizes: Sequence[Pair], leading: Sequence[int], others: Sequence[int], corner: Pair = (0, 0), least: Pair = (0, 0)
 ) -> Iterator[Page]:
-    """List pages of at least a size from a corner on: the others on a grid, and leading panels around them.
-
-    The first leading panel is above or left of the others; a later one may also be below or right of them.
-    """
+    """List pages of at least a size from a corner on: the others on a grid, and leading panels around them, the first
+    one above or left of them."""
     if not others or not leading:
         rest = [*leading, *others]
         yield from (_grid(sizes, rest, columns, corner, least) for columns in range(1, len(rest) + 1))

@@ -198,12 +198,10 @@ class Drawing(NamedTuple):
         for title, machine in machines.items():
             _check_size(title, machine)
         styles = choose_styles([*self.events, *(event for machine in machines.values() for event in machine.events)])
-        contents = [
-            _marks(machine, f"m{number}", styles, self.support.get(title))
-            for number, (title, machine) in enumerate(machines.items())
-        ]
+        panels = [*before]
         with _graphviz():
-            panels = [*before, *(_lay_out(title, marks) for title, marks in zip(machines, contents, strict=True))]
+            for number, (title, machine) in enumerate(machines.items()):
+                panels.append(_lay_out(title, _marks(machine, f"m{number}", styles, self.support.get(title))))
             content = _render(panels, len(before), form)
         marks = [mark for panel in panels for mark in panel.marks]
         if form == ".svg":  # tooltips replace Graphviz's titles, which are the names of marks

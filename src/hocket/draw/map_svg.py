@@ -53,9 +53,8 @@ def map_svg(
     By default, areas are closed as before the first step; `view` is left, top, width and height of the visible part.
     The group of an area with gates has its number as `data-area`, and unless it is closed the class `open`.
     """
-    unit = unit_of(scene)
+    unit, disc = unit_of(scene), agent_radius(scene)
     width, height = scene.width * unit, scene.height * unit
-    disc = agent_radius(scene)
     numbers = {area: number for number, area in enumerate(scene.areas)}
     closed = scene.closed(Moment({})) if closed is None else closed
     view = view or (-MARGIN, -MARGIN, width + 2 * MARGIN, height + 2 * MARGIN)
@@ -63,29 +62,24 @@ def map_svg(
         agent_svg(scene, name, size * disc, transform=f"translate({across * unit:g} {down * unit:g})")
         for (across, down, size), name in zip(side_by_side(starts, disc / unit), scene.agents, strict=False)
     ]
-    return tag(
-        "svg",
+    rings = [
+        tag("circle", cx=(x + 0.5) * unit, cy=(y + 0.5) * unit, r=disc, fill="none", stroke=scene.colors[name])
+        for name, cells in scene.regions.items()
+        for y, x in (divmod(cell, scene.columns) for cell in cells)
+    ]
+    elements = [
         tag("rect", class_="floor", width=width, height=height),
         *(_area(area, unit, numbers[area], area in closed) for area in scene.painted),
         _lines(scene, unit),
         *(_shape(wall, unit, class_="wall") for wall in scene.walls),
         *(tag("text", text, class_="tag", x=x, y=y, font_size=size) for text, x, y, size in area_tags(scene)),
-        *(
-            tag("circle", cx=(x + 0.5) * unit, cy=(y + 0.5) * unit, r=disc, fill="none", stroke=scene.colors[name])
-            for name, cells in scene.regions.items()
-            for y, x in (divmod(cell, scene.columns) for cell in cells)
-        ),
+        *rings,
         tag("rect", class_="border", width=width, height=height),
         tag("g", *agents, class_="starts"),
-        *above,
-        class_="map",
-        viewBox=" ".join(f"{side:g}" for side in view),
-        role="img",
-        aria_label=f"The map of {scene.task}",
-        data_unit=unit,
-        data_disc=disc,
-        **look,
-    )
+    ]
+    view_box, label = " ".join(f"{side:g}" for side in view), f"The map of {scene.task}"
+    about = {"class_": "map", "viewBox": view_box, "role": "img", "aria_label": label}
+    return tag("svg", *elements, *above, **about, data_unit=unit, data_disc=disc, **look)
 
 
 @cache
@@ -123,10 +117,7 @@ def _shape(shape: Shape, unit: float, **look: str) -> Html:
 
 
 def area_tags(scene: Scene) -> Iterator[tuple[str, float, float, float]]:
-    """List the tags of areas: text, middle and font size.
-
-    On a map of cells a tag is in the largest visible rectangle of its area, if possible one without agents.
-    """
+    """List text, middle and font size of tags; in cells, each in the largest rectangle, if possible without agents."""
     unit = unit_of(scene)
     for area in scene.painted:
         shapes = area.shapes[:1]
@@ -153,15 +144,9 @@ def _lines(scene: Scene, unit: float) -> Html:
 def agent_svg(scene: Scene, name: str, radius: float, *moves: Html, transform: str | None = None) -> Html:
     """Draw an agent's disc, with elements that animate it."""
     number = number_of(scene, name)
-    return tag(
-        "g",
-        tag("title", name),
-        tag("circle", r=radius, fill=scene.colors[name]),
-        tag("text", number, font_size=radius * (1.15 if len(number) < LONGEST_NUMBER else 0.8)),
-        *moves,
-        class_="agent",
-        transform=transform,
-    )
+    disc = tag("circle", r=radius, fill=scene.colors[name])
+    text = tag("text", number, font_size=radius * (1.15 if len(number) < LONGEST_NUMBER else 0.8))
+    return tag("g", tag("title", name), disc, text, *moves, class_="agent", transform=transform)
 
 
 def agent_badge(scene: Scene, agent: str) -> Html:

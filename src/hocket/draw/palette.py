@@ -116,10 +116,7 @@ def agent_colors(agents: Iterable[str]) -> dict[str, str]:
 
 
 def adapt(svg: str) -> str:
-    """Make a drawing of machines follow the colour scheme of its page or, as an image, of the browser.
-
-    Bold letters are on places, which keep their colours.
-    """
+    """Make a drawing follow the colour scheme of its page, or as an image the browser's; places keep their colours."""
     rules = {
         '[fill="white"]': ("fill", "white", DARK_PAPER),
         '[stroke="#d0d0d0"]': ("stroke", "#d0d0d0", "#4a5058"),

@@ -79,11 +79,7 @@ class Frames:
 
 
 class MapPainter:
-    """Paints a map with agents on it.
-
-    What is drawn often is rasterised once: the map with closed areas and a caption, and the agents, which are pasted
-    onto it.
-    """
+    """Paints a map with agents; the map with closed areas and a caption, and each agent, are rasterised once."""
 
     def __init__(self, scene: Scene, scale: float, margin: float = 0, foot: float = 0) -> None:
         """Make a painter: `scale` is pixels per unit of the map's SVG; margin and foot, below the map, are in units."""

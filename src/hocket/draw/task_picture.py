@@ -124,12 +124,8 @@ def _map_panel(scene: Scene, notes: Sequence[str]) -> Panel:
     legend, (right, bottom) = _legend(entries, scene.columns * cell + GAP, TOP + scene.rows * cell)
     title_size = float(TITLE_SIZE)
     right = max(right, measure([scene.task], title_size)[scene.task])
-    marks = [
-        words("map", scene.task, (0, right, 0, ROW), title_size),
-        *_ground(scene, cell),
-        *_tags_and_agents(scene, agents, cell),
-        *legend,
-    ]
+    title = words("map", scene.task, (0, right, 0, ROW), title_size)
+    marks = [title, *_ground(scene, cell), *_tags_and_agents(scene, agents, cell), *legend]
     return Panel([moved(mark, 0, bottom) for mark in marks], (right, bottom))
 
 
@@ -154,7 +150,6 @@ def _pills(scene: Scene, cell: float) -> list[_Pill]:
 
 
 def _ground(scene: Scene, cell: float) -> Iterator[Mark]:
-    """Draw floor, areas (small ones upon large ones), lines between cells, gates and walls."""
     whole = _frame(Shape(0, 0, scene.columns, scene.rows), cell)
     yield box("floor", whole, filled(FLOOR))
     for number, area in enumerate(scene.painted):

@@ -58,37 +58,28 @@ def _corners(task: Task) -> dict[str, tuple[str, ...]]:
 
 def _areas(task: Task, corners: Collection[str]) -> tuple[Area, ...]:
     """Make an area for the places with the same cells, unless they are only starts."""
-    places = {name: cells for name, cells in task.grid.places.items() if name not in corners}
-    together: dict[frozenset[int], list[str]] = {}
-    for name, cells in places.items():
-        together.setdefault(cells, []).append(name)
+    places, together = task.grid.places, dict[frozenset[int], list[str]]()
+    for name in (name for name in places if name not in corners):
+        together.setdefault(places[name], []).append(name)
     gated_by = [(name, agent.gates) for name, agent in task.agents.items() if agent.gates]
     gates = {place: [(name, closed[place]) for name, closed in gated_by if place in closed] for place in places}
     first = {names[0]: cells for cells, names in together.items()}
     gated = {names[0] for names in together.values() if any(gates[name] for name in names)}
     chosen = {*sorted(first, key=lambda name: name not in gated)[:MOST_NAMED]}
     named = {name: cells for name, cells in first.items() if name in chosen}
-    tags = _choose_tags(named, gated, task.grid.letters)
-    colors = choose_colors(named)
-    return tuple(
-        Area(
-            tuple(rectangles(cells, task.grid.columns)),
-            colors.get(names[0], PALE),
-            tuple(names),
-            tags.get(names[0], ""),
-            tuple(gate for name in names for gate in gates[name]),
-        )
-        for cells, names in together.items()
-    )
+    tags, colors, areas = _choose_tags(named, gated, task.grid.letters), choose_colors(named), []
+    for cells, names in together.items():
+        shapes, color = tuple(rectangles(cells, task.grid.columns)), colors.get(names[0], PALE)
+        barriers = tuple(gate for name in names for gate in gates[name])
+        areas.append(Area(shapes, color, tuple(names), tags.get(names[0], ""), barriers))
+    return tuple(areas)
 
 
 def _choose_tags(
     places: Mapping[str, Collection[int]], gated: Collection[str], letters: Mapping[str, str]
 ) -> dict[str, str]:
-    """Choose a short name for each place: its letter in the file, its initial with the number at its end, or a letter.
-
-    Places with gates get letters only, since a cross is written after them.
-    """
+    """Choose a short name for each place: its letter in the file, its initial with the number at its end, or a letter;
+    places with gates get letters only, since a cross is written after them."""
     given = {name: letter for name in places if (letter := letters.get(name, "")).isascii() and letter.strip()}
     ends = {name: name.split()[-1] for name in places if name not in gated and name not in given}
     numbered = {name: f"{name[0].upper()}{end}" for name, end in ends.items() if end.isdecimal()}

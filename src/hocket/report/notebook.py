@@ -91,11 +91,7 @@ def _summary(summary: Summary) -> str:
 
 
 FACES: dict[str, dict[type, Callable[[Any], str]]] = {
-    "svg": {
-        RewardMachine: lambda machine: machine_svg({"": machine}),
-        Task: task_svg,
-        Section: _figure_svg,
-        WorldModel: _figure_svg,
-    },
+    "svg": {RewardMachine: lambda machine: machine_svg({"": machine}), Task: task_svg}
+    | dict.fromkeys((Section, WorldModel), _figure_svg),
     "html": {Decomposition: _decomposition, Verdict: _verdict, Section: _section, Summary: _summary},
 }

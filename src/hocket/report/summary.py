@@ -224,10 +224,8 @@ def summarize(what: Results | str | Path | Run | Iterable[Run], title: str | Non
         problems.append(f"{results.folder / 'study.json'}: {error}")
     folder = None if results.folder == Path() else results.folder
     policies = {path.stem for path in folder.glob("policies/*.npz")} if folder else set[str]()
-    sections = tuple(
-        _section(results, digest, name, scenes.get(digest), policies, published)
-        for digest, name in task_titles(results.records).items()
-    )
+    tasks = task_titles(results.records).items()
+    sections = tuple(_section(results, digest, name, scenes.get(digest), policies, published) for digest, name in tasks)
     missing = results.about.get("missing", 0)
     title, missing = title or results.folder.resolve().name, missing if isinstance(missing, int) else 0
     return Summary(title, sections, _made(results), tuple(problems), missing, published, folder)
@@ -280,11 +278,8 @@ def _group(
     scene: Scene | None, policies: set[str],
 ) -> RunGroup:  # fmt: skip
     first = records[0]
-    tests = {
-        kind: gather_tests(records, kind)
-        for kind in kinds
-        if all(kind in record.tests and len(record.tests[kind].step) for record in records)
-    }
+    tested = (kind for kind in kinds if all(kind in each.tests and len(each.tests[kind].step) for each in records))
+    tests = {kind: gather_tests(records, kind) for kind in tested}
     with ThreadPoolExecutor() as pool:  # most of the work releases Python's lock
         curves = pool.map(curve_of, tests.values())
         finals = pool.map(partial(final_of, is_same=is_reference(first.learner)), tests.values())
@@ -310,8 +305,7 @@ def _stall(final: FinalPerformance | None, replays: Mapping[tuple[int, str], Rep
     if final is None or (final.quartiles[1] > 0 if final.is_return else final.success.value >= MOSTLY):
         return None
     failed = (replay for (_, kind), replay in replays.items() if kind == "greedy" and not replay.success)
-    replay = next(failed, None)
-    return None if replay is None else stall_of(task, replay)
+    return next((stall_of(task, replay) for replay in failed), None)
 
 
 def _bounds(summaries: Sequence[TestSummary], scene: Scene | None) -> Bounds | None:

@@ -1,4 +1,4 @@
-"""Test episodes as tables with a row for each: curves.csv, written as runs finish, and data frames of other libraries.
+"""Test episodes as tables: curves.csv, written as runs finish, and data frames of other libraries.
 
 There may be millions of rows, so rows are made for a whole run at a time.
 """
@@ -158,12 +158,9 @@ def to_frame(records: Sequence[Record], library: str) -> DataFrame:
         **{name: [layout.varied[record.kind].get(name) for record, _ in tested] for name in layout.names},
     }
     returns = [np.full(len(part.step), np.nan) if part.returns is None else part.returns for part in tests]
-    values: dict[str, NDArray[Any]] = {  # by column: a value for each episode
-        "step": np.concatenate([np.zeros(0, np.int64), *(part.step for part in tests)]),
-        "test_steps": np.concatenate([np.zeros(0, np.int64), *(part.test_steps for part in tests)]),
-        "success": np.concatenate([np.zeros(0, np.bool_), *(part.success for part in tests)]),
-        RETURN: np.concatenate([np.zeros(0), *returns]),
-    }
+    values: dict[str, NDArray[Any]] = {RETURN: np.concatenate([np.zeros(0), *returns])}  # of each episode, by column
+    for name, kind in (("step", np.int64), ("test_steps", np.int64), ("success", np.bool_)):
+        values[name] = np.concatenate([np.zeros(0, kind), *(getattr(part, name) for part in tests)])
     row = np.repeat(np.arange(len(tests)), [len(part.step) for part in tests])  # of each episode, in `common`
     if library == "polars":
         frame = frames.DataFrame(common, strict=False)[row]

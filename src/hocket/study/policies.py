@@ -42,11 +42,6 @@ class Policies(NamedTuple):
     problems: tuple[str, ...]  # files that were left out, and why
     varied: tuple[dict[str, SettingValue], ...]  # of each policy: the settings that vary between those of its learner
 
-    @property
-    def files(self) -> int:
-        """The number of all policy files."""
-        return len(self.of_task) + len(self.others) + len(self.problems)
-
 
 def find_policies(folder: str | Path, task: Task) -> Policies:
     """Read the policies in a folder that belong to a task; damaged files and those that do not fit it are listed."""
@@ -85,10 +80,9 @@ def _steps(path: Path) -> dict[str, int]:
 
 
 def load_policies(folder: str | Path, task: Task | str | Path | ShownWorld | None = None) -> list[Policy]:
-    """Read the policies in a folder that belong to a task; there must be some, and none may be damaged.
+    """Read the policies in a folder that belong to a task, or to a wrapped environment; none may be damaged.
 
-    Without a task, the folder must have the policies of one task only, and its file. Instead of a task, a wrapped
-    environment may be given.
+    Without a task, the folder must have the policies of one task only, and its file.
     """
     folder = Path(folder)
     paths = listed(folder, "policies/*.npz")

@@ -199,21 +199,14 @@ def _tests_to(tests: TestEpisodes) -> dict[str, object]:
 
 
 def _summary_to(summary: TestSummary) -> dict[str, object]:
-    return {
-        **{name: getattr(summary, name) for name in ("episodes", "policy", "successes", "own_successes")},
-        **({"returns": summary.returns} if summary.returns else {}),
-        "visits": summary.visits.tolist(),
-        "replays": {
-            kind: {
-                "success": replay.success,
-                "x": replay.points[:, :, 0].T.tolist(),
-                "y": replay.points[:, :, 1].T.tolist(),
-                "states": [changes_of(column) for column in zip(*replay.states, strict=True)],
-                "events": replay.events,
-            }
-            for kind, replay in summary.replays.items()
-        },
-    }
+    about = {name: getattr(summary, name) for name in ("episodes", "policy", "successes", "own_successes")}
+    about |= {"returns": summary.returns} if summary.returns else {}
+    replays = {}
+    for kind, replay in summary.replays.items():
+        x, y = replay.points.transpose(2, 1, 0).tolist()
+        states = [changes_of(column) for column in zip(*replay.states, strict=True)]
+        replays[kind] = {"success": replay.success, "x": x, "y": y, "states": states, "events": replay.events}
+    return {**about, "visits": summary.visits.tolist(), "replays": replays}
 
 
 def changes_of(states: Sequence[str]) -> list[tuple[int, str]]:

@@ -23,17 +23,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from hocket.background import in_pieces
 from hocket.errors import FormatError, HocketError, parser_message, printable
-from hocket.files import (
-    MEGABYTE,
-    exists,
-    listed,
-    locked,
-    make_folder,
-    read_text,
-    remove_unfinished,
-    write_many,
-    write_whole,
-)
+from hocket.files import MEGABYTE, listed, locked, make_folder, read_text, remove_unfinished, write_many, write_whole
 from hocket.learn.catalogue import shapes_on
 from hocket.learn.policies import Policy, Run, load_policy
 from hocket.learn.world import WorldModel
@@ -164,10 +154,7 @@ def policy_path(folder: Path, record: Record) -> Path:
 def save_records(
     folder: str | Path, records: Iterable[Record | Finished], worlds: Iterable[Task | SceneSource] = ()
 ) -> Results:
-    """Write runs that were made elsewhere to a folder, and their tasks or scenes; what is there already stays.
-
-    A record names its task or scene by the digest.
-    """
+    """Add runs that were made elsewhere to a folder, with the tasks or scenes that they name by their digests."""
     with claimed(folder) as store:
         for world in worlds:
             keep_task(store, world)
@@ -221,12 +208,9 @@ def as_results(what: Results | str | Path | Run | Iterable[Run]) -> Results:
 
 
 def load_results(folder: str | Path, stop: Event | None = None) -> Results:
-    """Read a folder of runs; damaged and foreign files are listed as problems.
-
-    When `stop` is set, the runs that were read until then are returned.
-    """
+    """Read a folder of runs, until `stop` is set; damaged and foreign files are listed as problems."""
     folder = Path(folder)
-    if not exists(folder) or not folder.is_dir():
+    if not os.path.isdir(folder):  # noqa: PTH112 (pathlib raises an error for some names)
         raise FormatError("is not a folder of runs", path=folder)
     problems: list[str] = []
     files = listed(folder, "runs/*.json")

@@ -98,7 +98,12 @@ class Study:
             object.__setattr__(self, "world", as_world(self.world))
         prepared = {learner: tuple(prepare_task(task, learner) for task in tasks) for learner in learners}
         object.__setattr__(self, "tasks", prepared[learners[0]])  # the same for all of them
-        _check_sweeps(sweeps, learners)
+        for name, values in sweeps.items():
+            require_setting(name, learners)
+            if not values:
+                raise SettingsError(f"{name} needs at least one value")
+        if (count := prod(map(len, sweeps.values()))) > MOST_JOBS:
+            raise SettingsError(f"a study has at most {MOST_JOBS:,} combinations of settings, got {count:,}")
         if (jobs := sum(len(group.seeds) for group in self.groups())) > MOST_JOBS:
             raise SettingsError(f"a study has at most {MOST_JOBS:,} runs, got {jobs:,}")
         for group in self.groups():
@@ -135,16 +140,6 @@ def _several(values: object, kind: UnionType | type) -> Iterable[Any]:
     return values if isinstance(values, Iterable) and not isinstance(values, kind) else (values,)
 
 
-def _check_sweeps(sweeps: Mapping[str, tuple[SettingValue, ...]], learners: Sequence[str]) -> None:
-    """Refuse settings that no learner has, and more combinations of them than a study may have."""
-    for name, values in sweeps.items():
-        require_setting(name, learners)
-        if not values:
-            raise SettingsError(f"{name} needs at least one value")
-    if (count := prod(map(len, sweeps.values()))) > MOST_JOBS:
-        raise SettingsError(f"a study has at most {MOST_JOBS:,} combinations of settings, got {count:,}")
-
-
 def built_in_studies() -> list[str]:
     """List the names of the studies that come with hocket."""
     names = (Path(entry.name) for entry in resources.files("hocket.study.builtin").iterdir())
@@ -152,10 +147,7 @@ def built_in_studies() -> list[str]:
 
 
 def load_study(name: str | Path, seeds: int | Iterable[int] | None = None) -> Study:
-    """Read a study: a built-in one by its name, or a TOML file. Paths of tasks start from the folder of the file.
-
-    `seeds` replace those of the study.
-    """
+    """Read a built-in study by its name, or one from a TOML file, with paths relative to it; replace its `seeds`."""
     path = Path(name)
     built_in = resources.files("hocket.study.builtin") / f"{path.name}.toml"
     is_built_in = str(name) in built_in_studies()

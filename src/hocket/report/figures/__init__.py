@@ -27,8 +27,7 @@ def draw_figures(
 ) -> list[Path]:
     """Draw curves, bars, visits and policies of all tasks of a study into a folder; return the files.
 
-    The policy of a group is that of its first seed. A summary has no policies, so that only results have pictures of
-    them.
+    The policy of a group is that of its first seed; a summary has no policies.
     """
     for form in formats:
         if f".{form}" not in FORMATS:

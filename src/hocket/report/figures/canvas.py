@@ -18,7 +18,7 @@ from matplotlib.ft2font import FT2Font
 
 from hocket.draw.graphviz import require_format
 from hocket.draw.markup import truncate
-from hocket.draw.palette import LINE_COLORS
+from hocket.draw.palette import AGENT_COLORS
 from hocket.errors import printable
 from hocket.files import write_whole
 from hocket.report.summary import RunGroup, line_numbers, ranged
@@ -85,9 +85,8 @@ def render(make: Make, form: str = ".svg") -> bytes:
 
 def strokes(groups: Sequence[RunGroup]) -> list[Stroke]:
     """Choose the look of each group."""
-    colors = [*LINE_COLORS.values()]
-    turns = [divmod(number, len(colors)) for number in line_numbers(groups)]
-    return [Stroke(colors[index], MARKERS[index], LINES[turn % len(LINES)]) for turn, index in turns]
+    turns = [divmod(number, len(AGENT_COLORS)) for number in line_numbers(groups)]
+    return [Stroke(AGENT_COLORS[index], MARKERS[index], LINES[turn % len(LINES)]) for turn, index in turns]
 
 
 def count_runs(groups: Iterable[RunGroup]) -> str:
@@ -108,7 +107,6 @@ def literal(text: str, longest: int = LONGEST_NAME) -> str:
 
 @cache
 def _font() -> tuple[FT2Font, frozenset[int]]:
-    """Load the font, and list the letters that it has."""
     font = get_font(findfont(FONT))
     return font, frozenset(font.get_charmap())
 

@@ -7,11 +7,11 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
-from hocket.draw.markup import data_block, escape, join
+from hocket.draw.markup import data_block, escape, join, tag
 from hocket.files import write_whole
 from hocket.report.document import LINE, fill
 from hocket.report.page.encoding import choose_episodes, curves_data, episodes_data
-from hocket.report.page.sections import exploration_section, facts, navigation, opening, task_section, warnings
+from hocket.report.page.sections import exploration_section, navigation, opening, task_section, warnings
 from hocket.report.page.standings import over_all_tasks
 from hocket.report.summary import Summary, summarize
 from hocket.study.store import Results
@@ -48,11 +48,12 @@ def report_html(summary: Summary, folder: str | None = None) -> str:
     blocks = [data_block("curves", [curves_data(section) for section in summary.sections])]
     for number, (section, episodes) in enumerate(zip(summary.sections, choose_episodes(summary), strict=True)):
         blocks.append(data_block(f"episodes-{number}", episodes_data(section, episodes)))
+    facts = [tag("div", tag("dt", name), tag("dd", value)) for name, value in summary.made]
     parts = {
         "title": escape(summary.title),
         "navigation": navigation(summary),
         "opening": opening(summary),
-        "facts": facts(summary),
+        "facts": tag("dl", *facts, class_="facts"),
         "warnings": warnings(summary),
         "across": over_all_tasks(summary.sections, common),
         "sections": join([exploration_section(summary.folder), *sections], LINE),

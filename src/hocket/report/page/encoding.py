@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.draw.map_svg import number_of
-from hocket.draw.palette import LINE_COLORS
+from hocket.draw.palette import AGENT_COLORS
 from hocket.draw.scene import Scene
 from hocket.machine.reward_machine import RewardMachine
 from hocket.report.performance import Curve
@@ -57,11 +57,9 @@ def curves_data(section: Section) -> Data:
 def _curve(curve: Curve, steps: dict[tuple[int, ...], int]) -> Data:
     every = -(-len(curve.step) // MOST_POINTS) or 1
     kept = slice((len(curve.step) - 1) % every, None, every)  # with the last point, which is in the tables
-    return {
-        "steps": steps.setdefault(tuple(curve.step[kept].tolist()), len(steps)),
-        "quartiles": [_short(line[kept]) for line in curve.quartiles],
-        "success": _short(curve.success[kept], 3),
-    }
+    number = steps.setdefault(tuple(curve.step[kept].tolist()), len(steps))
+    quartiles, success = [_short(line[kept]) for line in curve.quartiles], _short(curve.success[kept], 3)
+    return {"steps": number, "quartiles": quartiles, "success": success}
 
 
 def _short(values: NDArray[np.float64], digits: int = 2) -> list[float]:
@@ -75,8 +73,7 @@ def scene_data(scene: Scene, names: Numbering) -> Data:
         about = {"name": name, "number": number_of(scene, name), "color": scene.colors[name]}
         machine = _machine(scene.machines[name], scene.knows[name], names)
         agents.append({**about, **machine, "closed": _closed(scene, name, names)})
-    index = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as in the page's style
-    colors = {names[event]: index[color] for event, (color, _) in scene.styles.items()}
+    colors = {names[event]: AGENT_COLORS.index(color) for event, (color, _) in scene.styles.items()}
     team = scene.team
     known = None if team is None else {**_machine(team, team.events, names), "initial": names[team.initial]}
     return {"agents": agents, "team": known, "colors": colors}

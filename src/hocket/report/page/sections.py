@@ -68,12 +68,6 @@ def _side_by_side(summary: Summary) -> Html:
     return tag("div", *figures, class_="beside") if 1 < len(figures) <= MOST_BESIDE else NOTHING
 
 
-def facts(summary: Summary) -> Html:
-    """List versions, machine and times of the study."""
-    pairs = [tag("div", tag("dt", name), tag("dd", value)) for name, value in summary.made]
-    return tag("dl", *pairs, class_="facts")
-
-
 def warnings(summary: Summary) -> Html:
     """List runs that are missing, and files that could not be read."""
     lines = []
@@ -100,10 +94,7 @@ def _links(summary: Summary) -> list[Html]:
 
 
 def exploration_section(folder: Path | None) -> Html:
-    """Show the machines that were learnt by exploring, with evidence, effort and claim.
-
-    The drawing is an image, so that it cannot run scripts.
-    """
+    """Show the machines that were learnt by exploring, as an image, which cannot run scripts."""
     if folder is None or not exists(folder / "exploration" / "exploration.json"):
         return NOTHING
     try:
@@ -220,13 +211,12 @@ def _machine(
     scene: Scene, machine: RewardMachine, name: Html, label: str, remark: str, agent: int | None = None
 ) -> Html:
     """Draw a machine under its name; scripts find it by the number of its agent."""
-    style = None
     states, transitions = len(machine.states), len(machine.transitions)
     if states <= MOST_STATES and transitions <= MOST_TRANSITIONS:
         drawing, width = embedded_machine(machine, scene.styles, label)
-        style = f"--wide:{width:.0f}px"
+        style: str | None = f"--wide:{width:.0f}px"
     else:
-        drawing = note(f"{states:,} states and {transitions:,} transitions, too many to draw")
+        drawing, style = note(f"{states:,} states and {transitions:,} transitions, too many to draw"), None
     caption = tag("figcaption", tag("span", name, class_="who"), tag("span", remark, class_="note"))
     kind = "machine-figure team" if agent is None else "machine-figure"
     return tag("figure", caption, tag("div", drawing, class_="drawing"), class_=kind, data_agent=agent, style=style)
@@ -302,10 +292,8 @@ def runs_in_words(summary: Summary) -> str:
     learners = _listed([*dict.fromkeys(group.learner for group in groups)], "learners")
     tasks = _listed([section.title for section in summary.sections], "tasks")
     each = f", {ranged(counts, 'seed')} each" if len(groups) > 1 else ""
-    return (
-        f"{counted(sum(counts), 'run')} of {learners} on {tasks}{each}; {ranged(steps, 'training step')}"
-        f"{' per run' if sum(counts) > 1 else ''}."
-    )
+    length = ranged(steps, "training step") + (" per run" if sum(counts) > 1 else "")
+    return f"{counted(sum(counts), 'run')} of {learners} on {tasks}{each}; {length}."
 
 
 def _listed(names: Sequence[str], things: str) -> str:

@@ -108,16 +108,11 @@ def over_all_tasks(sections: Sequence[Section], colors: Mapping[str, int]) -> Ht
     averages = across_tasks(sections)
     if not averages:
         return Html("")
-    rows = [
-        (
-            *_names(row.label, row.policy, colors),
-            cell(row.tasks, str(row.tasks)),
-            cell(row.runs, f"{row.runs:,}"),
-            _estimate(row.success, share),
-            DASH if row.learnt is None else cell(row.learnt / row.runs, f"{row.learnt:,} of {row.runs:,}"),
-        )
-        for row in averages
-    ]
+    rows = []
+    for row in averages:
+        learnt = DASH if row.learnt is None else cell(row.learnt / row.runs, f"{row.learnt:,} of {row.runs:,}")
+        counts = cell(row.tasks, str(row.tasks)), cell(row.runs, f"{row.runs:,}")
+        rows.append((*_names(row.label, row.policy, colors), *counts, _estimate(row.success, share), learnt))
     text = (
         "Every task has the same weight: success is the mean over tasks of the mean over runs, with 95 % limits over "
         "runs. Compare only learners with the same tasks."
@@ -175,28 +170,23 @@ def published_table(section: Section, published: Published | None) -> Html:
     """Tabulate published and measured values, with notes on differences."""
     if published is None or not section.published_levels:
         return Html("")
-    rows = [
-        (
-            tag("th", learner_key(comparison.label, section.colors), scope="row"),
-            *(cell(level.final, number(level.final)) for level in levels),
-            cell(comparison.difference, f"{comparison.difference:+.0%}".replace("-", "−")),
-            *(cell(level.reached, "never" if level.reached is None else f"{level.reached:,}") for level in levels),
-            *(cell(level.success, share(level.success)) for level in levels),
-        )
-        for comparison in section.published_levels
-        for levels in [(comparison.published, comparison.measured)]
-    ]
+    rows: list[Row] = []
+    for comparison in section.published_levels:
+        levels = comparison.published, comparison.measured
+        learner = tag("th", learner_key(comparison.label, section.colors), scope="row")
+        difference = cell(comparison.difference, f"{comparison.difference:+.0%}".replace("-", "−"))
+        reached = (cell(level.reached, "never" if level.reached is None else f"{level.reached:,}") for level in levels)
+        finals = (cell(level.final, number(level.final)) for level in levels)
+        success = (cell(level.success, share(level.success)) for level in levels)
+        rows.append((learner, *finals, difference, *reached, *success))
     text = (
         f"Published values from {published.source}. Test steps: median over runs, averaged over the last ten tests. "
         "Reached after: the first training step at which that median, smoothed over ten tests, is within 10 % of its "
         "final value. Success: the success rate of the last fifty tests. Softmax tests."
     )
-    return block(
-        "Published results",
-        table(PUBLISHED, rows, f"Published and measured levels of {section.title}"),
-        note(text),
-        tag("ul", *(tag("li", remark) for remark in published.notes), class_="note") if published.notes else "",
-    )
+    levels_table = table(PUBLISHED, rows, f"Published and measured levels of {section.title}")
+    notes = tag("ul", *(tag("li", remark) for remark in published.notes), class_="note") if published.notes else ""
+    return block("Published results", levels_table, note(text), notes)
 
 
 # Comparisons and bounds.
@@ -228,8 +218,8 @@ def _comparison(pair: GroupComparison) -> Html:
     verdict = "even" if low <= 0.5 <= high else "first" if probability > 0.5 else "second"
     limits = _limits(estimate, share)
     text = f"{share(probability)}{limits and f' {limits}'}, p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
-    whisker = _span("whisker", low, high) if limits else ""
-    line = _scale(text, whisker, _point("middle", 0.5), _point("dot", probability))
+    whisker = _mark("whisker", low, high) if limits else ""
+    line = _scale(text, whisker, _mark("middle", 0.5), _mark("dot", probability))
     names = tag("div", tag("b", pair.first), " against ", tag("b", pair.second))
     return tag("div", names, line, tag("div", text, class_="numbers"), class_=f"row {verdict}")
 
@@ -251,13 +241,10 @@ def bounds(section: Section) -> Html:
 def _bound(label: str, bound: Bounds, colors: Mapping[str, int]) -> Html:
     values = sorted({agent_share.value for agent_share in bound.agents.values()})
     text = f"{share(bound.lower)} ≤ V = {share(bound.success.value)} ≤ {share(bound.upper)}"
-    line = _scale(
-        text,
-        _span("band", bound.lower, bound.upper),
-        *(_point("stroke", value) for value in values),
-        _span("whisker", *bound.success.limits) if bound.success.limits else "",
-        _point("dot", bound.success.value),
-    )
+    strokes = (_mark("stroke", value) for value in values)
+    whisker = _mark("whisker", *bound.success.limits) if bound.success.limits else ""
+    band, dot = _mark("band", bound.lower, bound.upper), _mark("dot", bound.success.value)
+    line = _scale(text, band, *strokes, whisker, dot)
     agents = " · ".join(f"{name} {share(agent_share.value)}" for name, agent_share in bound.agents.items())
     if values[0] == values[-1]:
         agents = f"every agent {share(values[0])}"
@@ -272,12 +259,9 @@ def _scale(text: str, *marks: str) -> Html:
     return tag("div", *marks, class_="scale", role="img", aria_label=text)
 
 
-def _span(kind: str, low: float, high: float) -> Html:
-    return tag("span", class_=kind, style=f"left:{100 * low:.2f}%;width:{100 * max(high - low, 0):.2f}%")
-
-
-def _point(kind: str, share: float) -> Html:
-    return tag("span", class_=kind, style=f"left:{100 * share:.2f}%")
+def _mark(kind: str, low: float, high: float | None = None) -> Html:
+    width = "" if high is None else f";width:{100 * max(high - low, 0):.2f}%"
+    return tag("span", class_=kind, style=f"left:{100 * low:.2f}%{width}")
 
 
 # Numbers in words.
@@ -311,7 +295,9 @@ def settings_and_data(section: Section, folder: str | None) -> Html:
     groups = section.all_groups
     titles = ["setting", "unit", *(learner_key(group.label, section.colors) for group in groups)]
     rows = [_setting_row("training steps", "", [f"{group.steps:,}" for group in groups], "")]
-    known = [_known_settings(group.learner) for group in groups]
+    learners = [LEARNERS.get(group.learner) for group in groups]
+    described = [() if learner is None else describe_settings(learner.settings) for learner in learners]
+    known = [{setting.name: setting for setting in settings} for settings in described]
     for name in dict.fromkeys(name for group in groups for name in group.settings):
         about = [settings[name] for settings in known if name in settings]
         unit, meaning = (about[0].unit, about[0].meaning) if about else ("", "")
@@ -333,13 +319,6 @@ def settings_and_data(section: Section, folder: str | None) -> Html:
 def _setting_row(name: str, unit: str, cells: Sequence[str], meaning: str) -> Row:
     title = tag("th", name, scope="row", title=meaning or None)
     return title, tag("td", tag("small", unit)), *(tag("td", content) for content in cells)
-
-
-def _known_settings(learner: str) -> dict[str, SettingInfo]:
-    """List the settings of a learner by name; those of a third-party learner are unknown."""
-    if learner not in LEARNERS:
-        return {}
-    return {setting.name: setting for setting in describe_settings(LEARNERS[learner].settings)}
 
 
 def _value(group: RunGroup, name: str, known: Mapping[str, SettingInfo]) -> str:

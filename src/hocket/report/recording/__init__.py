@@ -38,11 +38,9 @@ def recording_html(recording: TeamRecording, verification: Verification) -> str:
     task, frames = recording.settings.task, recording.frames
     scene = scene_of(task)
     unit = unit_of(scene)
-    data = {
-        "agents": list(task.agents),
-        "starts": [[x * unit, y * unit] for x, y in scene.starts.values()],
-        "frames": [_encoded(recording, frame, unit) for frame in frames],
-    }
+    starts = [[x * unit, y * unit] for x, y in scene.starts.values()]
+    encoded = [_encoded(recording, frame, unit) for frame in frames]
+    data = {"agents": list(task.agents), "starts": starts, "frames": encoded}
     answer, *evidence = verification.explain().splitlines()
     verdict = tag("p", answer, class_="verdict yes" if verification.ok else "verdict no")
     parts = {
