@@ -1,7 +1,7 @@
-// An episode to keep: as data, and as a drawing that moves by itself.
+// An episode as a file: as data, and as an animated drawing.
 
-const PAUSE = 1.5; // seconds for which the end of an episode is seen before it begins again
-const STRIP = 34; // units of height for the words and the bar under the map
+const PAUSE = 1.5; // seconds after the end of an episode, before it is repeated
+const STRIP = 34; // units of height for the captions and the bar under the map
 
 // An episode as data, with names instead of numbers.
 function recording(player) {
@@ -23,7 +23,7 @@ function recording(player) {
   return `${JSON.stringify(record)}\n`;
 }
 
-// The map with its agents on their ways, gates that open and close, what happens, and the state of the team.
+// The map with moving agents, gates that open and close, captions of events, and the state of the team.
 function animation(player) {
   const { episode, parts: { map }, speed } = player;
   const seconds = episode.length / speed + PAUSE;
@@ -43,7 +43,7 @@ function animation(player) {
   return new XMLSerializer().serializeToString(root);
 }
 
-// A value for every step, and the last one once more, where the pause ends.
+// A value for every step, and the last one again at the end of the pause.
 function eachStep(player, share, value) {
   const steps = [...Array(player.episode.length + 1).keys()];
   return {
@@ -54,21 +54,21 @@ function eachStep(player, share, value) {
 
 function moveAlong(element, player, agent, share, timing) {
   const { episode, parts: { map } } = player;
-  const spots = [...Array(episode.length + 1).keys()].map((step) => arrange(episode, step)[agent]);
-  const place = (step) => {
+  const offsets = [...Array(episode.length + 1).keys()].map((step) => arrange(episode, step)[agent]);
+  const position = (step) => {
     const index = (step * episode.agents + agent) * 2;
-    return [0, 1].map((axis) => (episode.points[index + axis] * map.unit + (axis ? spots[step].y : spots[step].x) * map.radius).toFixed(1)).join(" ");
+    return [0, 1].map((axis) => (episode.points[index + axis] * map.unit + (axis ? offsets[step].y : offsets[step].x) * map.radius).toFixed(1)).join(" ");
   };
   const size = draw("g", {}, ...element.childNodes, draw("animateTransform", {
-    attributeName: "transform", type: "scale", ...timing, ...eachStep(player, share, (step) => spots[step].size.toFixed(2)),
+    attributeName: "transform", type: "scale", ...timing, ...eachStep(player, share, (step) => offsets[step].size.toFixed(2)),
   }));
   element.removeAttribute("transform");
   element.replaceChildren(size, draw("animateTransform", {
-    attributeName: "transform", type: "translate", ...timing, ...eachStep(player, share, place),
+    attributeName: "transform", type: "translate", ...timing, ...eachStep(player, share, position),
   }));
 }
 
-// What is seen from step to step and not in between: `value` of a step, given only where it changes.
+// An attribute that changes at steps only: `value` of a step, given only where it changes.
 function discrete(player, share, timing, attributeName, value) {
   const steps = [...Array(player.episode.length + 1).keys()].filter((step) => !step || value(step) !== value(step - 1));
   return draw("animate", {
@@ -91,7 +91,7 @@ function openAndClose(element, player, gate, share, timing) {
   });
 }
 
-// Under the map: a bar that fills, the state of the team on the left, and what happens on the right.
+// Below the map: a progress bar, the state of the team at the left, and events at the right.
 function captions(player, root, share, timing) {
   const { episode, data } = player;
   const [left, top, width, height] = root.getAttribute("viewBox").split(" ").map(Number);

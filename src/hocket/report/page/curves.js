@@ -1,12 +1,12 @@
-// Curves over training steps: of test steps, medians with bands between quartiles, and below of success. A crosshair
-// tells values; they are those of the tables.
+// Curves over training steps: medians of test steps with bands between the quartiles, and success below. A crosshair
+// shows the values, which are those of the tables.
 
 const DASHES = ["", "7 3", "2.5 2.5", "10 3 2.5 3", "5 2 1.5 2 1.5 2"];
 const NARROW = 560; // pixels of width below which lines have no names at their ends
-const MOST_ENDS = 14; // lines up to which there is room for their names
+const MOST_ENDS = 14; // lines up to which they have names at their ends
 const SHARES = 76; // pixels of height of the curves of success
 const BETWEEN = 36; // pixels from the curves of steps to those of success
-const PUBLISHED = "softmax"; // the tests that others publish
+const PUBLISHED = "softmax"; // tests of published results
 
 const dashOf = (color) => DASHES[color % DASHES.length];
 
@@ -46,7 +46,7 @@ function shortNumber(value) {
   return grouped(value);
 }
 
-// The last of rising numbers that is not above another one.
+// The index of the last of rising numbers that is at most a value.
 function indexBelow(steps, value) {
   let low = 0;
   let high = steps.length - 1;
@@ -68,7 +68,7 @@ function nearest(steps, value) {
 
 function showCurves(figure, data) {
   const kinds = [...new Set(data.groups.flatMap((group) => Object.keys(group.curves)))];
-  const isSmall = figure.classList.contains("small"); // one of several beside each other: linear, and without controls
+  const isSmall = figure.classList.contains("small"); // one of several side by side: linear, and without controls
   const view = { kind: kinds[0], x: data.log_x && !isSmall ? "log" : "linear", y: isSmall || data.is_return ? "linear" : "log", hidden: new Set(), at: null };
   const chart = make("div", { class: "chart" });
   const tooltip = make("div", { class: "tooltip", hidden: true, role: "status" });
@@ -91,11 +91,11 @@ function showCurves(figure, data) {
       ["SVG", "the curves as they are drawn", () => save(`${data.title}-curves.svg`, "image/svg+xml", standalone(svg))]),
   );
 
-  let plot = null; // what is drawn now: the scales, the lines and the steps that the crosshair goes through
-  let room = 0; // in which it is drawn
+  let plot = null; // the current scales, lines, and steps of the crosshair
+  let plotWidth = 0;
   const render = () => {
-    room = chart.clientWidth;
-    plot = drawPlot(svg, data, view, room);
+    plotWidth = chart.clientWidth;
+    plot = drawPlot(svg, data, view, plotWidth);
     point(view.at);
   };
   const point = (step) => {
@@ -117,8 +117,8 @@ function showCurves(figure, data) {
     event.preventDefault();
     point(plot.steps[clamp(target, 0, last)]);
   });
-  render(); // at once, so that nothing below moves when the page is there
-  new ResizeObserver(() => chart.clientWidth !== room && render()).observe(chart);
+  render(); // at once, so that nothing below moves later
+  new ResizeObserver(() => chart.clientWidth !== plotWidth && render()).observe(chart);
 }
 
 // The legend: a press hides a line or shows it again.
@@ -142,7 +142,7 @@ function toggles(data, view, render) {
   return make("div", { class: "toggles", role: "group", "aria-label": "Lines that are shown" }, ...lines);
 }
 
-// Lines as they are chosen: label, colour, steps and the three quartiles.
+// The lines that are shown: label, colour, steps and the three quartiles.
 function chosenLines(data, view) {
   return data.groups
     .filter((group) => group.curves[view.kind] && !view.hidden.has(group.label))
@@ -162,7 +162,7 @@ function drawPlot(svg, data, view, width) {
   const longest = Math.max(0, ...lines.map((line) => line.label.length), level === undefined ? 0 : data.reference.length + 5);
   const frame = { left: 50, right: hasEnds ? clamp(longest * 7.4 + 14, 40, width * 0.28) : 10, top: 26, bottom: 44 };
   const bottom = Math.round(clamp(width * 0.46, 250, 430)) - frame.bottom;
-  const lowest = data.is_continuing ? bottom : bottom + BETWEEN + SHARES; // what never ends has no success
+  const lowest = data.is_continuing ? bottom : bottom + BETWEEN + SHARES; // continuing tasks have no success
   const height = lowest + frame.bottom;
   const right = Math.max(width - frame.right, frame.left + 40);
   const extent = extents(lines, level, view, data);
@@ -190,8 +190,8 @@ function drawPlot(svg, data, view, width) {
   return { svg, lines, level, reference: data.reference, x, y, share, steps, stepAt, top: frame.top, bottom: lowest, width };
 }
 
-// Up to what a failure counts as, from the least that is shown, or from 0 on a linear axis: as in the figures for print.
-// Of returns, up to the largest, and down to losses.
+// Ranges of the axes: test steps up to the step limit, from the least value or, on a linear axis, from 0, as in the
+// figures for print; returns from the least value or 0 to the largest.
 function extents(lines, level, view, data) {
   const mostSteps = data.most_steps;
   const steps = lines.flatMap((line) => [line.steps[0], line.steps.at(-1)]);
@@ -244,7 +244,7 @@ function series(line, x, y, share) {
     ...(line.success ? [draw("path", { class: "curve shares", d: `M${along(line.success, share).join("L")}`, "stroke-dasharray": dashOf(line.color) })] : []));
 }
 
-// What others have published: a diamond where they first came near their final level, and a line at it from there on.
+// A published level: a diamond where it was first reached, and a line from there on.
 function publishedLevel(line, x, y, share, left, right) {
   const { final, reached, success } = line.published;
   const from = reached === null ? left : clamp(x(reached), left, right);
@@ -262,7 +262,7 @@ function levelLine(level, label, y, frame, right, hasEnds) {
   return draw("g", { class: "reference" }, draw("line", { class: "level", x1: frame.left, x2: right, y1: height, y2: height }), ...text);
 }
 
-// Names at the ends of lines, pushed apart where they would overlap.
+// Names at the ends of lines, moved so that they do not overlap.
 function endLabels(lines, level, reference, y, right, frame, bottom) {
   const wanted = lines.map((line) => ({ text: line.label, kind: `line-${line.color % 8}`, height: y(line.median.at(-1)) }));
   if (level !== undefined) wanted.push({ text: `${reference} ${stepsText(level)}`, kind: "reference", height: y(level) });
@@ -274,9 +274,9 @@ function endLabels(lines, level, reference, y, right, frame, bottom) {
   for (let index = wanted.length - 1, limit = bottom + 2; index >= 0; index -= 1, limit -= gap) {
     wanted[index].height = Math.min(wanted[index].height, limit);
   }
-  const room = Math.floor((frame.right - 12) / 7);
+  const characters = Math.floor((frame.right - 12) / 7);
   return wanted.map((label) => {
-    const short = label.text.length > room ? `${label.text.slice(0, room - 1)}…` : label.text;
+    const short = label.text.length > characters ? `${label.text.slice(0, characters - 1)}…` : label.text;
     return draw("text", { class: `end ${label.kind}`, x: right + 8, y: label.height + 4, style: "fill:var(--color)" }, short);
   });
 }
@@ -291,12 +291,12 @@ function curvesTable(data) {
   return [titles, ...rows].map((row) => `${row.map(cell).join(",")}\n`).join("");
 }
 
-// The crosshair, and what it tells.
+// The crosshair and its values.
 function showValues(plot, step, chart, tooltip) {
   const mark = plot.svg.querySelector(".crosshair");
-  const isBelow = plot.width < NARROW; // where it would hide the curves, values stand by themselves, and are never gone
+  const isBelow = plot.width < NARROW; // on a narrow page, values are below the curves, and always shown
   tooltip.classList.toggle("below", isBelow);
-  const isEnd = step === null && isBelow; // of all lines, though some may end sooner
+  const isEnd = step === null && isBelow; // of all lines, even if some end earlier
   if (isEnd && plot.steps.length) step = plot.steps.at(-1);
   tooltip.hidden = step === null || !plot.lines.length;
   if (tooltip.hidden) return mark.replaceChildren();

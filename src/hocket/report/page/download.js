@@ -1,9 +1,9 @@
-// What a page offers to keep: text that it makes itself, written to a file by the browser.
+// Downloads of text that the page makes.
 
-// A row of buttons, each with what it is called, what it is, and what to do.
+// A row of buttons, each with a name, a description and an action.
 function downloads(...offers) {
-  const buttons = offers.map(([name, what, act]) =>
-    make("button", { type: "button", "data-download": name, title: `Save ${what}`, onclick: act }, name));
+  const buttons = offers.map(([name, description, act]) =>
+    make("button", { type: "button", "data-download": name, title: `Save ${description}`, onclick: act }, name));
   return make("div", { class: "downloads", role: "group", "aria-label": "Downloads" }, "save ", ...buttons);
 }
 
@@ -16,19 +16,19 @@ function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-// What of a drawing's look comes from the page's style, and has to go with it.
-const LOOKS = [
+// Properties of a drawing that the page's style sets, which are copied to its file.
+const PROPERTIES = [
   "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "stroke-opacity",
   "opacity", "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline", "paint-order", "display",
 ];
 
-// A drawing as a file of its own: with the looks that it has here, and the paper that it lies on.
+// A drawing as a separate file, with its style on this page and the background.
 function standalone(svg) {
   const copy = svg.cloneNode(true);
   const [originals, copied] = [svg, copy].map((root) => [root, ...root.querySelectorAll("*")]);
   originals.forEach((element, index) => {
     const style = getComputedStyle(element);
-    copied[index].setAttribute("style", LOOKS.map((name) => `${name}:${style.getPropertyValue(name)}`).join(";"));
+    copied[index].setAttribute("style", PROPERTIES.map((name) => `${name}:${style.getPropertyValue(name)}`).join(";"));
     copied[index].removeAttribute("class");
   });
   const [left, top, width, height] = copy.getAttribute("viewBox").split(/[ ,]+/).map(Number);

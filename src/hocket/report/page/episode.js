@@ -1,15 +1,15 @@
-// Reading an episode, and where on the map its agents stand.
+// Decoding of an episode, and positions of its agents on the map.
 
-const MOVES = [[0, 0], [0, -1], [1, 0], [0, 1], [-1, 0]]; // as the page's data number them
+const MOVES = [[0, 0], [0, -1], [1, 0], [0, 1], [-1, 0]]; // numbered as in the page's data
 
 function decode(recorded, team) {
   const agents = recorded.ways.length;
   const points = new Float64Array((recorded.length + 1) * agents * 2);
-  recorded.ways.forEach((way, agent) => {
+  recorded.ways.forEach((path, agent) => {
     let [across, down] = [recorded.start[2 * agent], recorded.start[2 * agent + 1]];
     for (let step = 0; step <= recorded.length; step += 1) {
       if (step) {
-        const [right, below] = moveAt(way, step - 1);
+        const [right, below] = moveAt(path, step - 1);
         across += right;
         down += below;
       }
@@ -31,7 +31,7 @@ function decode(recorded, team) {
   return { success: recorded.success, length: recorded.length, agents, points, states, events };
 }
 
-// The team machine steps with what happens, in the order in which it does, and stays where an event is undefined.
+// The team machine steps with the events, in their order, and stays in its state if an event is undefined.
 function teamStates(team, length, events) {
   const line = new Int32Array(length + 1);
   let state = team.initial;
@@ -44,15 +44,15 @@ function teamStates(team, length, events) {
   return line;
 }
 
-// A letter has two moves to a neighbouring cell; a list has differences in hundredths.
-function moveAt(way, step) {
-  if (typeof way !== "string") return [way[2 * step], way[2 * step + 1]];
-  const pair = way.charCodeAt(step >> 1) - 65;
+// A letter encodes two moves between neighbouring cells; a list has differences in hundredths.
+function moveAt(path, step) {
+  if (typeof path !== "string") return [path[2 * step], path[2 * step + 1]];
+  const pair = path.charCodeAt(step >> 1) - 65;
   const [across, down] = MOVES[step % 2 ? pair % 5 : Math.floor(pair / 5)];
   return [across * 100, down * 100];
 }
 
-// Agents at one point stand around it: where, and how much smaller.
+// Agents at one point are drawn around it: the offset and the size of each agent.
 function arrange(episode, step) {
   const { agents, points } = episode;
   const together = new Map();
@@ -61,11 +61,11 @@ function arrange(episode, step) {
     const key = `${Math.round(points[at] * 4)},${Math.round(points[at + 1] * 4)}`;
     together.set(key, [...(together.get(key) ?? []), agent]);
   }
-  const spots = [];
+  const offsets = [];
   for (const group of together.values()) {
     group.forEach((agent, index) => {
-      spots[agent] = aroundPoint(index, group.length);
+      offsets[agent] = aroundPoint(index, group.length);
     });
   }
-  return spots; // offsets are in radii of an agent
+  return offsets; // in radii of an agent
 }

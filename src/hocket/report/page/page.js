@@ -1,8 +1,8 @@
-// What all scripts of a report use; elements.js comes before it.
+// Shared by all scripts of a report; elements.js comes before it.
 
 const read = (id) => JSON.parse(document.getElementById(id).textContent);
 
-// A number of test steps, as the tables write it.
+// A number of test steps, as in the tables.
 function stepsText(value) {
   return value >= 100 || Number.isInteger(value) ? grouped(value) : value.toFixed(1);
 }
@@ -10,7 +10,7 @@ function stepsText(value) {
 // A control with its label before it.
 const labelled = (label, control) => make("span", { class: "choice" }, label, control);
 
-// The bar says which task is being read.
+// The navigation bar marks the task that is being read.
 function followReading() {
   const links = new Map([...document.querySelectorAll(".links a")].map((link) => [link.hash.slice(1), link]));
   const watcher = new IntersectionObserver((entries) => {
@@ -23,7 +23,7 @@ function followReading() {
   for (const id of links.keys()) watcher.observe(document.getElementById(id));
 }
 
-// What scrolls can be reached by the keyboard.
+// Drawings that scroll can be reached by the keyboard.
 const reachable = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;

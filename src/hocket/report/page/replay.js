@@ -1,7 +1,7 @@
-// Episodes to watch: choose one, play it, stop it, go to any step of it.
+// Replay of episodes: choose one, play it, stop it, go to any step.
 
 const SPEEDS = [1, 2, 4, 8, 16, 32, 64]; // steps in a second
-const LONGEST_FRAME = 0.25; // seconds that count between two pictures, so that a page that was hidden goes on where it was
+const LONGEST_FRAME = 0.25; // seconds between two frames that count, so that a hidden page continues where it was
 let playing = null; // the one replay that plays
 
 function showReplay(root, section) {
@@ -34,7 +34,7 @@ function showReplay(root, section) {
       ["animation", "the episode as an animated drawing (SVG)", () => save(`${nameOf(player)}.svg`, "image/svg+xml", animation(player))],
       ["recording", "the episode as data (JSON)", () => save(`${nameOf(player)}.json`, "application/json", recording(player))]),
     ...(data.left_out ? [make("p", { class: "note" }, `${grouped(data.left_out)} more episodes are in the folder; they are left out to keep the page small.`)] : []));
-  parts.map.gates = findGates(parts.map.svg, data); // now that it is on the page and shapes have a size
+  parts.map.gates = findGates(parts.map.svg, data); // after it was added to the page, so that shapes have a size
   root.addEventListener("keydown", (event) => onKey(player, event));
   load(player);
 }
@@ -78,7 +78,7 @@ function choices(player) {
     refresh();
     load(player);
   };
-  // What another learner does not have falls back on what it has.
+  // If a learner lacks the chosen seed or policy, another one is chosen.
   const refresh = () => {
     const group = data.groups[choice.group];
     const seeds = seedsOf(group);
@@ -224,7 +224,7 @@ function onKey(player, event) {
   acts[event.key]();
 }
 
-// Showing a moment; between two steps agents are on their way.
+// Showing a moment; between two steps agents move.
 
 function jump(player, at, isPlaying = false) {
   player.at = clamp(at, 0, player.episode.length);
@@ -251,7 +251,7 @@ function showStep(player, step, isPlaying) {
   showLog(player, step);
 }
 
-// The log has as many rows as steps with events: only those that change are touched.
+// The log may have many rows: only those that change are updated.
 function showLog(player, step) {
   const { items, log } = player.parts;
   const past = items.findLastIndex((item) => item.step <= step) + 1;
@@ -267,5 +267,5 @@ function showLog(player, step) {
 
 for (const root of document.querySelectorAll(".replay")) showReplay(root, root.closest(".task"));
 
-// The page has grown since the browser went to what its address names.
+// The page has grown since the browser scrolled to the part that its address names.
 document.getElementById(location.hash.slice(1))?.scrollIntoView();

@@ -1,14 +1,14 @@
-// What there is to see of an episode: the agents on the map, and their machines with the states they are in.
+// The display of an episode: the agents on the map, and their machines with the current states.
 
 const TRAIL = 10; // steps
 const MANY = 4; // agents up to which all machines are shown at once
-const MOST_LOCKS = 4; // agents to whom an area is closed at times, up to which it says to whom it is
+const MOST_LOCKS = 4; // agents that an area is ever closed to, up to which each has a lock
 
 const knowers = (player, event) => player.data.agents.flatMap((agent, index) => (agent.knows.includes(event) ? [index] : []));
 const eventColor = (player, event) => `event-${player.data.colors[event] ?? 0}`;
 
-// Machines: a chip for the team and for every agent, and the drawings of those that are chosen. The team comes last among
-// the cards, as it does among the states of an episode, and first on the page.
+// Machines: a chip for the team and for every agent, and the drawings of the chosen ones. The team is last among the
+// cards, as among the states of an episode, and first on the page.
 function crewPanel(section, data) {
   const figures = data.agents.map((_, index) => section.querySelector(`.machine-figure[data-agent="${index}"]`));
   const members = [...data.agents];
@@ -64,11 +64,11 @@ function mapLayer(section, data) {
   return { svg, unit, radius, trails, meetings, agents, gates: [] };
 }
 
-// To whom an area is closed after a step.
+// The agents to which an area is closed after a step.
 const closedTo = (player, area, step) => player.data.agents.flatMap((agent, index) =>
   ((agent.closed[player.episode.states[index][step]] ?? []).includes(area) ? [index] : []));
 
-// An area is hatched as long as it is closed, faintly where only to some of those whom it ever is, and says to whom.
+// A closed area is hatched, faintly if it is closed only to some of the agents that it is ever closed to.
 function showGates(player, step) {
   const { map } = player.parts;
   for (const gate of map.gates) {
@@ -79,21 +79,21 @@ function showGates(player, step) {
   }
 }
 
-// The areas with gates: how many agents each is closed to at times, and a lock for each of them where they are few.
+// The areas with gates: the number of agents that each is ever closed to, and a lock for each of these if they are few.
 function findGates(svg, data) {
   return [...svg.querySelectorAll("[data-area]")].map((element) => {
     const area = Number(element.dataset.area);
     const barred = data.agents.flatMap((agent, index) => (Object.values(agent.closed).some((areas) => areas.includes(area)) ? [index] : []));
-    const locks = barred.length <= MOST_LOCKS ? barred.map((agent, place) => [agent, lockOf(data.agents[agent], element, place)]) : [];
+    const locks = barred.length <= MOST_LOCKS ? barred.map((agent, index) => [agent, lockOf(data.agents[agent], element, index)]) : [];
     return { area, element, barred: barred.length, locks };
   });
 }
 
-// A small disc of an agent with a bar across, in the corner of an area's first shape.
-function lockOf(agent, area, place) {
+// A small disc of an agent with a bar, in the corner of an area's first shape.
+function lockOf(agent, area, index) {
   const box = area.querySelector(".area").getBBox();
   const size = Math.min(box.width, box.height, 40) * 0.17;
-  const at = `translate(${(box.x + size * (1.3 + 2.3 * place)).toFixed(1)} ${(box.y + size * 1.3).toFixed(1)})`;
+  const at = `translate(${(box.x + size * (1.3 + 2.3 * index)).toFixed(1)} ${(box.y + size * 1.3).toFixed(1)})`;
   const lock = draw("g", { class: "lock", "data-lock": true, color: agent.color, transform: at },
     draw("title", {}, `closed to ${agent.name}`),
     draw("circle", { r: size.toFixed(1) }),
@@ -104,16 +104,16 @@ function lockOf(agent, area, place) {
 
 function moveAgents(player, step, share) {
   const { episode, parts: { map } } = player;
-  if (player.spotsAt !== step || player.spotsOf !== episode) {
-    player.spots = [arrange(episode, step), arrange(episode, Math.min(step + 1, episode.length))];
-    [player.spotsAt, player.spotsOf] = [step, episode];
+  if (player.offsetsStep !== step || player.offsetsEpisode !== episode) {
+    player.offsets = [arrange(episode, step), arrange(episode, Math.min(step + 1, episode.length))];
+    [player.offsetsStep, player.offsetsEpisode] = [step, episode];
   }
   const next = Math.min(step + 1, episode.length);
   const ease = share * share * (3 - 2 * share);
   const mix = (one, other) => one + (other - one) * ease;
   player.now = map.agents.map((element, agent) => {
     const [from, to] = [step, next].map((when) => (when * episode.agents + agent) * 2);
-    const [one, other] = [player.spots[0][agent], player.spots[1][agent]];
+    const [one, other] = [player.offsets[0][agent], player.offsets[1][agent]];
     const x = mix(episode.points[from], episode.points[to]) * map.unit + mix(one.x, other.x) * map.radius;
     const y = mix(episode.points[from + 1], episode.points[to + 1]) * map.unit + mix(one.y, other.y) * map.radius;
     element.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${mix(one.size, other.size).toFixed(3)})`);
@@ -122,7 +122,7 @@ function moveAgents(player, step, share) {
   });
 }
 
-// Where an agent was lately; trails that go the same way lie side by side.
+// The last positions of an agent; trails on the same path are side by side.
 function moveTrail(map, episode, agent, step, head) {
   const aside = (agent - (episode.agents - 1) / 2) * Math.min(0.07, 0.5 / episode.agents) * map.radius * 2.9;
   const points = [];
@@ -151,7 +151,7 @@ function showMachines(player, step, events) {
   });
 }
 
-// The edges that a machine went along in a step, one after another.
+// The edges that a machine took in a step, in order.
 function takenEdges(card, before, after, events) {
   const edgesTaken = [];
   let state = before;

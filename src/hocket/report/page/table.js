@@ -1,4 +1,4 @@
-// Tables that sort: a press on a column's head sorts by it, a second one the other way; what is missing comes last.
+// Sortable tables: a click on a column's head sorts by it, a second one in reverse; missing values come last.
 
 function sortable(table) {
   const body = table.tBodies[0];
