@@ -285,14 +285,14 @@ class Panels:
             mesh.set_rasterized(values.size * len(self.maps) > MOST_SHAPES)
             for wall in self.scene.walls:
                 axes.add_patch(Rectangle((wall.left, wall.top), wall.width, wall.height, facecolor=WALL, linewidth=0))
-            self._draw_areas(axes)
+            self.draw_areas(axes)
         scale = self.figure.colorbar(ScalarMappable(norm, colors), cax=self.bar)
         scale.ax.yaxis.set_major_formatter(canvas.counted)
         scale.ax.yaxis.set_minor_formatter(NullFormatter())
         scale.outline.set_linewidth(0.4)
         scale.set_label(name)
 
-    def _draw_areas(self, axes: Axes) -> None:
+    def draw_areas(self, axes: Axes) -> None:
         """Outline areas, and write their tags into their upper left corners."""
         size = min(MOST_TAG, max(LEAST_TAG, 0.45 * self.cell))
         cells = [covered(area.shapes, self.scene.rows, self.scene.columns) for area in self.scene.painted]
