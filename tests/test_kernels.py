@@ -239,7 +239,7 @@ def rollout(
     learnt, nowhere = Learnt(q[None], observed), np.zeros((len(task.agents), 0), np.int64)
     about = (team_tables(tables), teams, choices, play, record, nowhere)
     play_teams(learnt, EpisodeRound(np.array([seed], np.uint64), number, 1, *about, 0, taken))
-    return int(taken[0]), record, TeamState(*(part[0] for part in teams.copies[:-1]), teams.copies.room)
+    return int(taken[0]), record, TeamState(*(part[0] for part in teams.copies[:-1]), teams.copies.workspace)
 
 
 def way(task: hk.Task, noise: float, seed: int = 0) -> np.ndarray:
@@ -276,7 +276,7 @@ def assert_replayed(task: hk.Task, taken: int, record: Recording, team: TeamStat
     memories = [sum(1 << memory_of(task)[name].index(event) for event in episode.memory[name]) for name in names]
     assert team.memory.tolist() == memories
     assert team.earned.tolist() == [episode.earned[name] * task.has_rewards for name in names]
-    assert not team.room.tally.any()
+    assert not team.workspace.tally.any()
     return len(first)
 
 

@@ -12,10 +12,10 @@ from operator import index
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket.errors import SettingsError, TaskError, known_names, printable, shown
 from hocket.learn.catalogue import find_learner, learners_with_input
+from hocket.learn.kernels.arrays import Floats
 from hocket.learn.learner import Arrays, Learner, PolicyInput
 from hocket.learn.settings import Settings
 from hocket.machine.reward_machine import RewardMachine
@@ -24,7 +24,7 @@ from hocket.task.grid import ACTIONS
 from hocket.task.task import Task
 
 Spot = tuple[Hashable, int]  # a cell or what was seen, and a machine state by its number
-Table = Mapping[Hashable, NDArray[np.float32]]  # text of what was seen -> values [A, U]
+Table = Mapping[Hashable, Floats]  # text of what was seen -> values [A, U]
 
 
 class TrainableWorld(Protocol):
@@ -80,7 +80,7 @@ def require_machine_input(learner: str) -> None:
         raise SettingsError(f"a policy of {learner} depends on {looks_at.value}; {others}")
 
 
-def machine_values(task: Task, learner: str, arrays: Arrays) -> NDArray[np.float32]:
+def machine_values(task: Task, learner: str, arrays: Arrays) -> Floats:
     """Return a learner's q-function over cells and machine states, [N, S, A, U]; refuse what is none on a task."""
     require_machine_input(learner)
     q = arrays.get("q")
@@ -128,7 +128,7 @@ class PolicyActor:
         self._decisions += 1
         return self._first + bisect_right(sums, drawn * sums[-1])
 
-    def q(self, observation: object) -> NDArray[np.float32]:
+    def q(self, observation: object) -> Floats:
         """Return the values of all actions, in their order."""
         return self._worth(self._spot(observation)).copy()
 
@@ -136,7 +136,7 @@ class PolicyActor:
         """Find out where the agent is."""
         raise NotImplementedError
 
-    def _worth(self, spot: Spot) -> NDArray[np.float32]:
+    def _worth(self, spot: Spot) -> Floats:
         """Look up what actions are worth."""
         raise NotImplementedError
 
@@ -157,11 +157,11 @@ class GridActor(PolicyActor):
 
     actions = ACTIONS
 
-    def __init__(self, task: Task, agent: str, q: NDArray[np.float32], temperature: float | None) -> None:
+    def __init__(self, task: Task, agent: str, q: Floats, temperature: float | None) -> None:
         super().__init__(agent, task.machines[agent], list(task.agents).index(agent), temperature)
         self._grid, self._values = task.grid, q  # [N, S, A, U]
 
-    def _worth(self, spot: Spot) -> NDArray[np.float32]:
+    def _worth(self, spot: Spot) -> Floats:
         cell, state = spot
         return self._values[self._place, cell, :, state]  # type: ignore[index]
 
@@ -216,7 +216,7 @@ class TableActor(PolicyActor):
             raise TaskError(f"{rule}, got {shown(observation)}", key="observation")
         return key_text(observation_key(world)), state
 
-    def _worth(self, spot: Spot) -> NDArray[np.float32]:
+    def _worth(self, spot: Spot) -> Floats:
         seen, state = spot
         row = self._table.get(seen)
         return np.zeros(self._count, np.float32) if row is None else row[:, state]

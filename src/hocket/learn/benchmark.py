@@ -15,9 +15,9 @@ from statistics import median
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from hocket.learn.dqprm import LEARNER
+from hocket.learn.kernels.arrays import Floats
 from hocket.learn.settings import Settings
 from hocket.learn.testing import TestResults
 from hocket.machine.composition import compose
@@ -55,7 +55,7 @@ class DeviceMeasurements:
 
 
 @njit(nogil=True)
-def straightforward(table: IndividualTable, seed: int, steps: int) -> NDArray[np.float32]:
+def straightforward(table: IndividualTable, seed: int, steps: int) -> Floats:
     """Train one lane as one would write it down: numpy's generator, one exponential per action, no tricks.
 
     Of the table, cells that follow are by machine state, and the rest by arrival; chances are summed up.
@@ -150,7 +150,7 @@ def _count_steps(tests: Iterable[TestResults], settings: Settings) -> float:
     return float(np.where(taken < 0, settings.max_episode_steps, taken).sum())
 
 
-def _plain(tables: Tables, agent: int, steps: int) -> NDArray[np.float32]:
+def _plain(tables: Tables, agent: int, steps: int) -> Floats:
     table = individual_table(tables, agent, SYNC_PROBABILITY)
     next_state = np.ascontiguousarray(table.next_state[:, table.kind])
     reward = table.reward[:, table.kind].astype(np.float32)

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket.learn.kernels.actions import NEVER_SETTLED, PlayParameters
-from hocket.learn.kernels.arrays import Edges, Floats, Ints, Unsigned
-from hocket.learn.kernels.team import TeamRoom, TeamState, TeamTables
+from hocket.learn.kernels.arrays import Edges, Floats, Ints, Keys, Unsigned
+from hocket.learn.kernels.team import TeamState, TeamTables, TeamWorkspace
 from hocket.learn.kernels.teams import EpisodeRound, Learnt, Teams, make_choices, play_teams
 from hocket.learn.learner import Arrays, Block, Player, PolicyInput
 from hocket.learn.testing import Recording, TestResults, recording
@@ -53,7 +52,7 @@ def team_state(tables: Tables, *copies: int) -> TeamState:
     agents, events = len(tables.start), len(tables.knowers)
     cell, state, memory, finish = (np.zeros((*copies, agents), np.int64) for _ in range(4))
     kind, tally, before, claim = (np.zeros(size, np.int64) for size in (agents, events, agents, len(tables.body)))
-    room = TeamRoom(kind=kind, following=np.full(agents, -1, np.int64), tally=tally, before=before, claim=claim)
+    room = TeamWorkspace(kind=kind, following=np.full(agents, -1, np.int64), tally=tally, before=before, claim=claim)
     key, event_time = np.zeros(cell.shape, np.uint64), np.full((*copies, events), -1, np.int64)
     return TeamState(cell, state, memory, key, finish, event_time, np.zeros(cell.shape), room)
 
@@ -63,7 +62,7 @@ def training_teams(tables: Tables, seeds: Sequence[int]) -> TeamState:
     return team_state(tables, len(seeds))._replace(key=training_keys(seeds, len(tables.start)))
 
 
-def training_keys(seeds: Sequence[int] | Ints, agents: int) -> NDArray[np.uint64]:
+def training_keys(seeds: Sequence[int] | Ints, agents: int) -> Keys:
     """Make the keys of the streams by which agents train: [seeds, N]."""
     return stream_key(TRAINING, np.array(seeds, np.uint64)[:, None], np.arange(agents, dtype=np.uint64))
 

@@ -9,17 +9,16 @@ from math import prod
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
 from hocket.lazy import Lazy
+from hocket.learn.kernels.arrays import Doubles, Floats, Ints
 from hocket.learn.settings import DEVICES, Settings, SettingValue
 from hocket.learn.testing import Recording, TestResults, recording
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables
 
-Ints = NDArray[np.int64]
-Arrays = Mapping[str, NDArray[np.float32]]
+Arrays = Mapping[str, Floats]
 Shapes = Mapping[str, tuple[int, ...]]
 ShapesOf = Callable[[str], Shapes | None]  # of the arrays of a learner, by its name; None where nobody knows
 
@@ -55,7 +54,7 @@ class Player:
 
     finish: Ints  # [N] when each agent was first done in the last episode, in steps; -1: never
     event_time: Ints  # [E] when each event first happened in it, likewise; empty where nobody keeps it
-    returns: NDArray[np.float64]  # [N] what each agent's machine paid in it; empty where only completion pays
+    returns: Doubles  # [N] what each agent's machine paid in it; empty where only completion pays
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         """Play episode `number` of a seed; return its steps, or -1 where the task was not done."""

@@ -9,7 +9,6 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket import __version__
 from hocket.errors import FormatError, SettingsError, TaskError, counted, known_names, printable, shown
@@ -18,6 +17,7 @@ from hocket.lazy import warn_deprecated
 from hocket.learn.actors import PolicyActor, TeamActors, TrainableWorld, machine_values, make_actors
 from hocket.learn.archives import open_archive, pack_arrays, read_about, read_array
 from hocket.learn.catalogue import find_learner, references
+from hocket.learn.kernels.arrays import Floats, Ints
 from hocket.learn.learner import PolicyInput, Shapes, ShapesOf
 from hocket.learn.settings import Settings, SettingValue, rename_settings
 from hocket.learn.testing import TestEpisodes, TestTable
@@ -42,7 +42,7 @@ class Policy:
     learner: str
     seed: int
     settings: Mapping[str, SettingValue]
-    arrays: Mapping[str, NDArray[np.float32]]
+    arrays: Mapping[str, Floats]
     definition: Task | TrainableWorld | None = field(default=None, compare=False)  # where it is known
 
     def __repr__(self) -> str:
@@ -123,7 +123,7 @@ def _read_about(archive: zipfile.ZipFile) -> Policy:
     return Policy(arrays={}, **{key: about[key] for key in KINDS})
 
 
-def _read_arrays(archive: zipfile.ZipFile, shapes: Shapes | None) -> dict[str, NDArray[np.float32]]:
+def _read_arrays(archive: zipfile.ZipFile, shapes: Shapes | None) -> dict[str, Floats]:
     """Read what was learnt, and nothing that is larger or called otherwise than it has to be."""
     names = [name.removesuffix(".npy") for name in archive.namelist() if name != "about.npy"]
     if shapes is not None and sorted(names) != sorted(shapes):
@@ -172,7 +172,7 @@ class Run:
         warn_deprecated("Run.trials is deprecated: use Run.all_tests")
         return self.all_tests
 
-    def curve(self, policy: str = "softmax") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def curve(self, policy: str = "softmax") -> tuple[Ints, Ints]:
         """Return the training steps at which tests were made, and the steps that each took."""
         tests = self.tests(policy)
         return tests.step, tests.test_steps
@@ -193,7 +193,7 @@ def trained_teammates(task: Task, policies: Sequence[Policy]) -> Teammates:
     return _greedy(task, machine_values(task, policy.learner, policy.arrays))
 
 
-def _greedy(task: Task, q: NDArray[np.float32]) -> Teammates:
+def _greedy(task: Task, q: Floats) -> Teammates:
     """Take the best action by values [N, S, A, U]."""
     best = q.argmax(axis=2)  # [N, S, U]
     places = {name: {state: u for u, state in enumerate(machine.states)} for name, machine in task.machines.items()}

@@ -1,11 +1,11 @@
-"""What the learners' references share: worlds that step, in plain Python, and q-learning with a reward machine.
+"""What the learners' references share: protocols of worlds, and q-learning with a reward machine, in plain Python.
 
-Each learner has a `reference` module: its algorithm as one would write it on a page, in the paper's symbols. It is
-there to be read, tests hold the compiled kernels to it, and it trains in worlds that are not hocket's: in anything that
-keeps to `SteppedWorld` or `SteppedTeam`.
+Each learner has a `reference` module: its algorithm in the paper's symbols, written to be read. Tests compare the
+compiled kernels with it, and it trains in wrapped environments: in anything that implements `SteppedWorld` or
+`SteppedTeam`.
 
 s is a cell, or the number of an observation; a an action, u a state of the agent's reward machine, m a memory, r a
-reward, t a training step; s_next and u_next are what s and u are after a step (the paper's s' and u').
+reward, t a training step; s_next and u_next are s and u after a step (the paper's s' and u').
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket import random
 from hocket.learn.cqrm import CqrmSettings
 from hocket.learn.dqprm import DqprmSettings
+from hocket.learn.kernels.arrays import Floats
 from hocket.learn.settings import Settings
 from hocket.task.individual import IndividualTable
 
 f32 = np.float32  # all values are computed in single precision, as in the kernels
 
 
-class Rows(dict[int, NDArray[np.float32]]):
-    """Values by observation; those of one that was never seen are 0."""
+class Rows(dict[int, Floats]):
+    """Values by observation; those of new observations are 0."""
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
         self.shape = shape
 
-    def __missing__(self, s: int) -> NDArray[np.float32]:
+    def __missing__(self, s: int) -> Floats:
         row = self[s] = np.zeros(self.shape, f32)
         return row
 
-    def array(self, observations: int) -> NDArray[np.float32]:
-        """Lay them out for so many observations."""
+    def array(self, observations: int) -> Floats:
+        """Return the values of the first so many observations as one array."""
         values = np.zeros((observations, *self.shape), f32)
         for s, row in self.items():
             values[s] = row
@@ -48,48 +48,46 @@ class Rows(dict[int, NDArray[np.float32]]):
 
 
 class Experience(NamedTuple):
-    """What a step of the world means in a state of the machine."""
+    """The outcome of a step of the world in a state of the machine."""
 
     u: int
     s_next: int
     u_next: int
     r: float
-    is_end: bool  # nothing is to be gained afterwards
+    is_end: bool  # no reward can follow
 
 
 class SteppedWorld(Protocol):
-    """Anything in which a learner with a reward machine can act; what it sees, does and is in is numbered."""
+    """A world for one learner with a reward machine; observations, actions and machine states are numbers."""
 
-    agent: int  # its place among the agents
+    agent: int  # its index among the agents
     actions: int  # how many there are
     states: int  # of the machine
     final: frozenset[int]  # those from which no step is taken
 
     @property
     def observations(self) -> int:
-        """How many there are, so far."""
+        """How many different observations there were so far."""
 
     def reset(self, t: int) -> tuple[int, int]:
-        """Begin an episode with step t: an observation and a machine state."""
+        """Begin an episode with step t; return an observation and a machine state."""
 
     def step(self, s: int, u: int, a: int, t: int, counterfactual: bool) -> tuple[list[Experience], bool]:
-        """Act, and say whether the episode is over; the first experience is of the state that the machine is in.
-
-        The others, if asked for, are what the same step would have been in other states.
-        """
+        """Act; return the experience in the machine's state and, if `counterfactual`, those that the same step would
+        have been in other states; also return whether the episode is over."""
 
 
 class PlainLearner(Protocol):
     """A learner in plain Python."""
 
     def train(self, t: int) -> None:
-        """Take training step t, in the next episode where one is over."""
+        """Take training step t; if the episode is over then, begin the next one."""
 
     def restart(self, t: int) -> None:
         """Begin an episode with step t."""
 
-    def learnt(self) -> list[dict[str, NDArray[np.float32]]]:
-        """Give the arrays of each agent, or of all as one, by name; [observations, ...] but for `meta`."""
+    def learnt(self) -> list[dict[str, Floats]]:
+        """Return the arrays of each agent, or of all as one, by name: [observations, ...], except `meta`."""
 
 
 class QrmAgent:
@@ -102,7 +100,7 @@ class QrmAgent:
         self.restart(0)
 
     @property
-    def q(self) -> NDArray[np.float32]:
+    def q(self) -> Floats:
         """The values: [observations, actions, machine states]."""
         return self.rows.array(self.world.observations)
 
@@ -111,7 +109,7 @@ class QrmAgent:
         self.is_over = self.u in self.world.final
 
     def step(self, t: int) -> None:
-        """Act, and update q; with counterfactual updates in all states of the machine, by the same action and draws."""
+        """Act, and update q(s, a, u): in the present machine state or, with counterfactual updates, in all of them."""
         settings, row, gamma = self.settings, self.rows[self.s], f32(self.settings.discount)
         alpha, beta = rates(settings, t)
         a = softmax(row[:, self.u], beta, random.action_draw(self.key, t))
@@ -123,7 +121,7 @@ class QrmAgent:
         _, self.s, self.u, _, _ = experiences[0]
         self.episode_steps += 1
 
-    def learnt(self) -> list[dict[str, NDArray[np.float32]]]:
+    def learnt(self) -> list[dict[str, Floats]]:
         return [{"q": self.q}]
 
     def train(self, t: int) -> None:
@@ -137,12 +135,12 @@ class TableWorld:
     """An agent of a task with simulated teammates. Machine states are numbered, and so are cells and actions."""
 
     def __init__(self, table: IndividualTable) -> None:
-        self.table, self.agent = table, table.place  # its place among the agents
+        self.table, self.agent = table, table.place  # its index among the agents
         self.slip_limit = table.slip_limit  # below which the draw of a slip makes a move slip
         self.cells, self.states = table.cells, len(table.is_final)
-        self.past = (table.offset // table.cells).tolist()  # of each cell: steps that begin in one past settle alike
+        self.past = (table.offset // table.cells).tolist()  # of each cell: steps from cells with one past settle alike
         self.final = frozenset(np.flatnonzero(table.is_final).tolist())
-        self.starts: Sequence[int] = tuple(table.starts.tolist())  # cells, of which each is as likely
+        self.starts: Sequence[int] = tuple(table.starts.tolist())  # cells with equal probability
         self.initial = table.initial
 
     def move(self, s: int, u: int, a: int, outcome: int) -> int:
@@ -156,34 +154,34 @@ class TableWorld:
         return int(self.table.next_state[u, kind, case]), float(self.table.reward[u, kind, case])
 
     def outcomes(self, s: int, s_next: int, u: int) -> list[tuple[float, int, float]]:
-        """List what may come of such a step: probability, machine state and reward."""
+        """List the outcomes of such a step: probability, machine state and reward."""
         kind = self.table.kind[self.table.offset[s] + s_next]
         parts = (part[u, kind].tolist() for part in (self.table.chance, self.table.next_state, self.table.reward))
         return list(zip(*parts, strict=True))
 
 
 class JointStep(NamedTuple):
-    """What a step of a team has led to."""
+    """The outcome of a step of a team."""
 
-    seen: list[tuple[int, int]]  # by each agent: its observation, and its memory
+    seen: list[tuple[int, int]]  # each agent's observation and memory
     reward: float  # of the team
-    is_end: bool  # nothing is to be gained afterwards
-    is_over: bool  # the episode is
+    is_end: bool  # no reward can follow
+    is_over: bool  # the episode is over
 
 
 class SteppedTeam(Protocol):
-    """Anything in which agents can act together that have a memory in place of a machine."""
+    """A world for agents that act together, with a memory in place of a machine."""
 
-    actions: list[int]  # how many each agent has
-    memories: int  # the most of any agent
-    options: int  # likewise; an option is to reach its target
+    actions: list[int]  # the number of actions of each agent
+    memories: int  # the largest number of any agent
+    options: int  # likewise; an option ends in its target
 
     @property
     def observations(self) -> Sequence[int]:
-        """How many each agent has, so far."""
+        """How many different observations each agent had so far."""
 
     def reset(self, t: int) -> list[tuple[int, int]]:
-        """Begin an episode with step t: each agent's observation and memory."""
+        """Begin an episode with step t; return each agent's observation and memory."""
 
     def step(self, actions: Sequence[int]) -> JointStep:
         """Let all agents act."""
@@ -192,11 +190,11 @@ class SteppedTeam(Protocol):
         """List the options that a memory makes available to an agent."""
 
     def reached(self, agent: int) -> Collection[int]:
-        """List the options of whose targets an agent is at one."""
+        """List the options whose target an agent has reached."""
 
 
 def draw_start(world: TableWorld, key: int, t: int) -> int:
-    """Choose a cell to start in, for an episode that begins with step t."""
+    """Choose the start cell of an episode that begins with step t."""
     return world.starts[random.start_draw(key, t, len(world.starts))]
 
 
@@ -206,7 +204,7 @@ def rates(settings: Settings, t: int) -> tuple[np.float32, float]:
     return alpha / (f32(1) + alpha_decay * f32(t)), float(beta * (f32(1) + beta_growth * f32(t)))
 
 
-def softmax(q: NDArray[np.float32], beta: float | None, draw: float) -> int:
+def softmax(q: Floats, beta: float | None, draw: float) -> int:
     """Choose an action with probability proportional to exp(beta q), or (None) any of the best."""
     values = q.tolist()
     best = max(values)

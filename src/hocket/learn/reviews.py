@@ -12,14 +12,14 @@ from functools import partial
 from typing import Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket.background import in_threads
+from hocket.learn.kernels.arrays import Bools, Floats, Ints
 from hocket.learn.learner import Arrays, Block
 from hocket.learn.settings import SimulatedSettings
 from hocket.learn.world import WorldBlock, WorldModel
 from hocket.task.individual import IndividualTable
-from hocket.task.tables import Bools, Tables
+from hocket.task.tables import Tables
 from hocket.task.teamwork.play import PlayedEpisodes, TeamMoves, play_team
 from hocket.task.teamwork.readiness import Chances, Counts, Readiness
 
@@ -114,14 +114,14 @@ class WorldReviewedBlock:
         for block in self.blocks:
             cast(WorldBlock, block).begin_with(world)
 
-    def learnt(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def learnt(self, index: int) -> tuple[Ints, Ints]:
         return cast(WorldBlock, self.blocks[index]).learnt(0)
 
     def finish(self, step: int) -> None:
         """Keep the best team that was played."""
 
     @property
-    def q(self) -> NDArray[np.float32]:
+    def q(self) -> Floats:
         """The q-functions of all seeds, as tests take them: [seeds, N, S, A, U]."""
         return np.stack([seed.arrays()["q"] for seed in self.seeds])
 

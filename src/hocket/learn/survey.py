@@ -15,7 +15,8 @@ import numpy as np
 
 from hocket.arguments import whole
 from hocket.graphs import flood, path_to, search_tree
-from hocket.learn.world import CommonTries, Ints, WorldModel, list_moves
+from hocket.learn.kernels.arrays import Ints
+from hocket.learn.world import CommonTries, WorldModel, list_moves
 from hocket.random import TRAINING, slip_draw, stream_key, threshold
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS, Numbers, slip_outcome

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.learn.kernels.arrays import Bools, Doubles, Ints, Shorts, Words
 from hocket.learn.settings import Settings
 
 KINDS = ("softmax", "greedy")  # of tested policies
@@ -31,10 +32,10 @@ class TestEpisode(NamedTuple):
 class TestEpisodes(NamedTuple):
     """Test episodes of one kind of policy, in order."""
 
-    step: NDArray[np.int64]  # [T] of training
-    test_steps: NDArray[np.int64]  # [T] a failure counts as the most steps
-    success: NDArray[np.bool_]  # [T]
-    returns: NDArray[np.float64] | None = None  # [T] what the team earned; None where only completion pays
+    step: Ints  # [T] of training
+    test_steps: Ints  # [T] a failure counts as the most steps
+    success: Bools  # [T]
+    returns: Doubles | None = None  # [T] what the team earned; None where only completion pays
 
 
 class TestResults(NamedTuple):
@@ -43,7 +44,7 @@ class TestResults(NamedTuple):
     steps: Times  # [runs * K] or less than 0 where the task was not done
     finish: Times  # [runs * K, N] when each agent's own part was first done; -1: never
     event_time: Times  # [runs * K, E] when each event first happened; no events where nobody keeps them
-    returns: NDArray[np.float64]  # [runs * K, N] what each agent's machine paid; no agents where only completion pays
+    returns: Doubles  # [runs * K, N] what each agent's machine paid; no agents where only completion pays
 
 
 for _kind in (TestEpisode, TestEpisodes, TestResults):
@@ -53,9 +54,9 @@ for _kind in (TestEpisode, TestEpisodes, TestResults):
 class Recording(NamedTuple):
     """What happened in every step; empty where nobody asked."""
 
-    cell: NDArray[np.int32]  # [steps, N]
-    state: NDArray[np.int16]  # [steps, N]
-    action: NDArray[np.int16]  # [steps, N]
+    cell: Words  # [steps, N]
+    state: Shorts  # [steps, N]
+    action: Shorts  # [steps, N]
 
 
 def recording(steps: int, agents: int) -> Recording:
@@ -68,7 +69,7 @@ class TestTable(Sequence[TestEpisode]):
 
     __test__ = False
 
-    def __init__(self, step: NDArray[np.int64], results: TestResults, most_steps: int) -> None:
+    def __init__(self, step: Ints, results: TestResults, most_steps: int) -> None:
         self.step, self.results = step, results  # [T] of training, and [T, 2, K, ...]
         self.most = most_steps  # that a failed test counts as
 

@@ -22,6 +22,7 @@ from hocket.errors import FormatError, SettingsError
 from hocket.files import listed, write_whole
 from hocket.lazy import show_in_notebook
 from hocket.learn.archives import open_archive, pack_arrays, read_about, read_array
+from hocket.learn.kernels.arrays import Bools, Ints, Words
 from hocket.learn.learner import Block
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS, MOST_CELLS, OUTCOMES, Numbers, slipped_actions
@@ -31,9 +32,6 @@ from hocket.task.task import Task
 FORMAT = "hocket world 1"
 BARRED = 1 << OUTCOMES  # in how many ways the ends of a move may be barred
 MOST_TRIES = 2**53  # of an outcome
-
-Ints = NDArray[np.int64]
-Words = NDArray[np.int32]
 
 
 def distinct(numbers: Ints) -> Ints:
@@ -123,7 +121,7 @@ class WorldModel:
         pairs = np.bincount(self.move // BARRED, self.tries.sum(axis=1), self.end.size)
         return pairs.astype(np.int64).reshape(self.end.shape)
 
-    def visited(self) -> NDArray[np.bool_]:
+    def visited(self) -> Bools:
         """Flag the cells in which somebody has been: [S]."""
         cell, action = np.divmod(self.move // BARRED, len(ACTIONS))
         visited = np.zeros(len(self.end), np.bool_)
@@ -140,7 +138,7 @@ class WorldModel:
         place = np.minimum(np.searchsorted(self.move, move), len(self.move) - 1)
         return np.where((self.move[place] == move)[:, None], self.tries[place], 0)
 
-    def is_tried(self, table: MoveTable) -> NDArray[np.bool_]:
+    def is_tried(self, table: MoveTable) -> Bools:
         """Flag the moves of a task's world that somebody has tried: [D, S, A]."""
         total: Ints = self.tries_of(number_kept(table)).sum(axis=1)
         return total[table.move] > 0

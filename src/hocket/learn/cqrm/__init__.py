@@ -22,7 +22,7 @@ class CqrmSettings(ScheduledSettings):
 
 
 def list_shapes(tables: Tables) -> Shapes:
-    """List the arrays that are learnt on a task, with their shapes."""
+    """List the arrays of a policy, with their shapes."""
     agents = len(tables.start)
     return {"q": (tables.cells**agents, len(ACTIONS) ** agents, len(tables.team_final))}
 

@@ -12,11 +12,12 @@ from hocket.errors import SettingsError, shown_count
 from hocket.learn.cqrm import CqrmSettings, kernel, list_shapes
 from hocket.learn.episodes import edges_of, pick_fields, unsigned
 from hocket.learn.kernels.actions import PlayParameters
+from hocket.learn.kernels.arrays import Doubles, Ints, Keys, Shorts, UInts
 from hocket.learn.learner import Arrays, Player
 from hocket.learn.testing import Recording
 from hocket.random import MASK, TRAINING, stream_key, threshold
 from hocket.task.grid import ACTIONS
-from hocket.task.tables import Shorts, Tables, draw_starts, settle
+from hocket.task.tables import Tables, draw_starts, settle
 
 
 class CqrmBlock:
@@ -25,13 +26,14 @@ class CqrmBlock:
     def __init__(self, tables: Tables, settings: CqrmSettings, seeds: Sequence[int], threads: int = 1) -> None:
         check_size(tables, settings)
         shape = list_shapes(tables)["q"]
-        rooms = [np.zeros(prod(shape) + kernel.WIDTH, np.float32) for _ in seeds]  # kernels may read past the end
-        self.q = [room[: prod(shape)].reshape(shape) for room in rooms]
+        memory = [np.zeros(prod(shape) + kernel.WIDTH, np.float32) for _ in seeds]  # kernels may read past the end
+        self.q = [numbers[: prod(shape)].reshape(shape) for numbers in memory]
         self.tables = joint_tables(tables)
         self.workspace = kernel.make_workspace(len(tables.start), len(tables.body), len(self.tables.dynamics), shape[2])
         self.rule = settings.rule
-        begun = (begin_training(tables, seed) for seed in seeds)
-        self.trainings = [kernel.CqrmTraining(q, *each) for q, each in zip(self.q, begun, strict=True)]
+        self.trainings = [
+            kernel.CqrmTraining(q, *begin_training(tables, seed)) for q, seed in zip(self.q, seeds, strict=True)
+        ]
 
     def train(self, begin: int, steps: int) -> None:
         for training in self.trainings:
@@ -57,8 +59,8 @@ class CqrmPlayer(Player):
         return kernel.play_jointly(arrays["q"], self.world, self.workspace, how, number, record)
 
 
-def begin_training(tables: Tables, seed: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Choose where the first episode starts; also return the keys of the streams, one for two agents."""
+def begin_training(tables: Tables, seed: int) -> tuple[Ints, Keys]:
+    """Choose the start of the first episode; also return the keys of the streams, one for two agents."""
     agents = range(len(tables.start))
     keys = [stream_key(TRAINING, seed, pair) for pair in range((len(agents) + 1) // 2)]
     starts = draw_starts(tables, np.array([keys[agent // 2] + agent % 2 & MASK for agent in agents], np.uint64))
@@ -66,7 +68,7 @@ def begin_training(tables: Tables, seed: int) -> tuple[NDArray[np.int64], NDArra
 
 
 def check_size(tables: Tables, settings: CqrmSettings) -> None:
-    """Require a team machine with all its states, and a q-function over joint cells and actions that memory holds."""
+    """Require that the team machine's states are listed, and that memory can hold the q-function."""
     agents, cells = tables.offset.shape
     states = len(tables.team_final)
     needed = cells**agents * len(ACTIONS) ** agents * max(states, 1) * 4
@@ -83,15 +85,15 @@ def check_size(tables: Tables, settings: CqrmSettings) -> None:
         raise SettingsError(f"cqrm would need {workspace:,} bytes for {len(different):,} joint dynamics; {limit}")
 
 
-def joint_dynamics(dynamics: Shorts, team_class: Shorts) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
-    """List the combinations of agents' dynamics that occur, and say which of them each team state has: [B, N], [V]."""
+def joint_dynamics(dynamics: Shorts, team_class: Shorts) -> tuple[NDArray[np.uint16], UInts]:
+    """List the combinations of agents' dynamics that occur, [B, N], and the combination of each team state, [V]."""
     each = dynamics[np.arange(len(dynamics))[:, None], team_class].T
     different, combination = np.unique(each, axis=0, return_inverse=True)
     return different.astype(np.uint16), combination.ravel().astype(np.uint32)
 
 
 def joint_tables(tables: Tables) -> kernel.JointTables:
-    """Pick what agents as one need."""
+    """Make the tables of agents as one."""
     agents = np.arange(len(tables.start))[:, None]
     dynamics, combination = joint_dynamics(tables.dynamics, tables.team_class)
     settled, reward = _settled(tables)
@@ -109,8 +111,8 @@ def joint_tables(tables: Tables) -> kernel.JointTables:
         reward=reward.sum(axis=0).astype(np.float32) if tables.has_rewards else completes.astype(np.float32),
         agent_reward=reward,
         is_final=tables.team_final,
-        own_state=np.ascontiguousarray(tables.team_class),
-        is_own_final=np.ascontiguousarray(tables.is_final[agents, tables.team_class]),
+        local_state=np.ascontiguousarray(tables.team_class),
+        is_local_final=np.ascontiguousarray(tables.is_final[agents, tables.team_class]),
         initial=tables.team_initial,
         slip_limit=threshold(tables.slip),
         kinds=tables.event.shape[2],
@@ -118,7 +120,7 @@ def joint_tables(tables: Tables) -> kernel.JointTables:
     )
 
 
-def _settled(tables: Tables) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+def _settled(tables: Tables) -> tuple[UInts, Doubles]:
     """Tabulate the team state after a step and what each agent is paid, where a task has rewards.
 
     A final state leads to itself and pays nothing: [H ** N, V], [N, H ** N, V].

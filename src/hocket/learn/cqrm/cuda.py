@@ -1,4 +1,4 @@
-"""Centralised q-learning of all agents as one on the device: a thread for each run, and for each test episode."""
+"""Centralised q-learning on a GPU: a thread for each run, and for each test episode."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def play_team(thread: Index, about: CqrmRuns, tests: DeviceTests) -> None:
     if thread < len(workspaces.value) and index < len(played.steps):
         run, play, number = test_at(runs, index, tests)
         workspace = row(workspaces, thread)
-        record = Recording(played.finish[:0], tables.own_state[:0], tables.own_state[:0])  # of no steps
+        record = Recording(played.finish[:0], tables.local_state[:0], tables.local_state[:0])  # of no steps
         played.steps[index] = kernel.play_jointly(teams.q[run], tables, workspace, play, number, record)
         for agent in range(len(workspace.finish)):
             played.finish[index, agent] = workspace.finish[agent]

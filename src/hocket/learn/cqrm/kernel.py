@@ -1,4 +1,7 @@
-"""Centralised q-learning with the team's reward machine: all agents as one, over joint cells and joint actions."""
+"""Centralised q-learning with the team's reward machine, over joint cells and joint actions.
+
+v is a team state, and `target` what q(s, a, v) moves towards: r + discount * max over a' of q(s', a', v').
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.kernels.actions import NOTHING, SOFTLY, PlayParameters, exponential, largest, load_rows, rates_at
-from hocket.learn.kernels.arrays import Bools, Edges, Floats, Index, Ints, Numbers, Shorts, Unsigned, u64
+from hocket.learn.kernels.arrays import (
+    Bools,
+    Doubles,
+    Edges,
+    Floats,
+    Index,
+    Ints,
+    Keys,
+    Shorts,
+    UInts,
+    Unsigned,
+    Words,
+    u64,
+)
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.draws import drawn_part, first_number, second_number, slip_outcome, start_cell, stream_key
 from hocket.learn.kernels.team import hold_apart
@@ -21,38 +37,38 @@ from hocket.task.bodies import NO_BODIES
 ACTIONS = 5
 FIVE = u64(ACTIONS)
 LANES = 16  # joint actions whose weights are computed at once
-WIDTH = 8  # team states whose best actions are found at once
+WIDTH = 8  # team states whose best values are computed at once
 EACH_STATE = (0,) * WIDTH
 
 
 class JointTables(NamedTuple):
-    """What N agents as one need to know of a task. A final team state leads to itself and pays nothing."""
+    """A task's tables for N agents as one. A final team state leads to itself and pays nothing."""
 
     next_cell: Unsigned  # [N, D, S, A, K]
-    dynamics: NDArray[np.uint16]  # [B, N] of each agent, for each combination of them that occurs
-    combination: NDArray[np.uint32]  # [V] which of them a team state has
+    dynamics: NDArray[np.uint16]  # [B, N] of each agent, for each combination that occurs
+    combination: UInts  # [V] the combination of a team state
     kind: Unsigned  # [N, arrivals]
-    offset: NDArray[np.uint32]  # [N, S]
+    offset: UInts  # [N, S]
     edges: Edges
-    settled: NDArray[np.uint32]  # [H ** N, V] the team state after a step, by the kinds of the agents' steps
+    settled: UInts  # [H ** N, V] the team state after a step, by the kinds of the agents' steps
     reward: Floats  # [H ** N, V] what the step pays
-    agent_reward: NDArray[np.float64]  # [N, H ** N, V] the part of it that each agent's machine pays, of `has_rewards`
+    agent_reward: Doubles  # [N, H ** N, V] the part of it that each agent's machine pays, of `has_rewards`
     has_rewards: bool  # other than 1 for completing the task
     is_final: Bools  # [V]
-    own_state: Shorts  # [N, V] the state of an agent's own machine that contains a team state
-    is_own_final: Bools  # [N, V] whether that is final
-    first_start: NDArray[np.int32]  # [N + 1]
-    start_cell: NDArray[np.int32]  # [all cells in which agents may start]
+    local_state: Shorts  # [N, V] the state of an agent's machine that contains a team state
+    is_local_final: Bools  # [N, V] whether that is final
+    first_start: Words  # [N + 1]
+    start_cell: Words  # [all cells in which agents may start]
     initial: int  # team state
     slip_limit: int
     kinds: int  # H
     body_rule: int
-    body: NDArray[np.int32]  # [S], or nothing
+    body: Words  # [S], or nothing
     agents: tuple[int, ...]  # their numbers: a tuple, so that kernels are compiled for so many agents
 
 
 class JointWorkspace(NamedTuple):
-    """Room for what is worked out within a step."""
+    """Buffers within a step."""
 
     value: Floats  # [A ** N and a few more] of the joint actions
     weight: Floats  # [A ** N and a few more]
@@ -62,44 +78,36 @@ class JointWorkspace(NamedTuple):
     cell: Ints  # [B, N] where each agent ends, for each dynamics
     held: Ints  # [N] marks of agents with bodies; -1 between steps
     claim: Ints  # [S] and of cells, if agents have bodies; zero between steps
-    place: Ints  # [N] the agents' cells in a test
-    finish: Ints  # [N] when each agent's own machine was first final in it, in steps; -1: never
-    earned: NDArray[np.float64]  # [N] what that has paid, where a task has rewards
+    position: Ints  # [N] the agents' cells in a test
+    finish: Ints  # [N] when each agent's machine was first final in the test, in steps; -1: never
+    earned: Doubles  # [N] what that machine has paid, if a task has rewards
 
 
 class CqrmTraining(NamedTuple):
-    """Agents that learn as one; all that is needed to go on."""
+    """The training state of agents as one."""
 
-    q: Floats  # [S ** N, A ** N, V]; a few more numbers may be read past its end
-    place: Ints  # [N + 2] the agents' cells, the team state, the steps of the current episode
-    key: NDArray[np.uint64]  # [N / 2] of the streams of random numbers, one for two agents
+    q: Floats  # [S ** N, A ** N, V]; up to WIDTH numbers may be read past its end
+    position: Ints  # [N + 2] the agents' cells, the team state, the steps of the current episode
+    key: Keys  # [N / 2] of the streams of random numbers, one for two agents
 
 
 def make_workspace(agents: int, bodies: int, combinations: int, states: int = 0) -> JointWorkspace:
-    """Make room for so many combinations of dynamics and team states; of no states, to choose actions only."""
-    room = -(-(ACTIONS**agents) // LANES) * LANES
-    numbers = (np.zeros(room, np.float32), np.zeros(room, np.float32))
+    """Make buffers for so many combinations of dynamics and team states; without states, to choose actions only."""
+    value, weight = np.zeros((2, -(-(ACTIONS**agents) // LANES) * LANES), np.float32)
     best = np.zeros((combinations, states + WIDTH), np.float32)
     move, end = np.zeros((2, agents), np.int64), np.zeros((2, combinations), np.int64)
-    cell = np.zeros((combinations, agents), np.int64)
-    apart = (np.full(agents, -1, np.int64), np.zeros(bodies, np.int64))
-    test = (np.zeros(agents, np.int64), np.zeros(agents, np.int64), np.zeros(agents))
-    return JointWorkspace._make((*numbers, best, move, end, cell, *apart, *test))
+    cell, held = np.zeros((combinations, agents), np.int64), np.full(agents, -1, np.int64)
+    claim, (position, finish) = np.zeros(bodies, np.int64), np.zeros((2, agents), np.int64)
+    return JointWorkspace(value, weight, best, move, end, cell, held, claim, position, finish, np.zeros(agents))
 
 
 @inlined
 def count_actions(agents: tuple[int, ...]) -> Index:
-    """Count the joint actions; a constant where it is compiled."""
+    """Count the joint actions, which is a constant in compiled code."""
     actions = u64(1)
     for _ in range(len(agents)):
         actions *= u64(ACTIONS)
     return actions
-
-
-@inlined
-def values_from(value: Floats, first: Index) -> Numbers:
-    """List what five joint actions are worth."""
-    return (value[first], value[first + u64(1)], value[first + u64(2)], value[first + u64(3)], value[first + u64(4)])
 
 
 @inlined
@@ -113,14 +121,15 @@ def joint_action(
     drawn: np.uint64,
     workspace: JointWorkspace,
 ) -> None:
-    """Choose a joint action, and note what it is for each agent."""
+    """Choose a joint action by softmax or greedily, and write each agent's action to `workspace.move`."""
     value, weight = workspace.value, workspace.weight
     actions = count_actions(agents)
     for action in range(actions):
         value[action] = q[cells, action, state]
     best = value[0]
     for first in range(u64(0), actions, FIVE):
-        best = max(best, largest(values_from(value, first)))
+        one, two, three, four = first + u64(1), first + u64(2), first + u64(3), first + u64(4)
+        best = max(best, largest((value[first], value[one], value[two], value[three], value[four])))
     if greedy:
         for action in range(actions):
             weight[action] = np.float32(value[action] == best)
@@ -141,28 +150,28 @@ def joint_action(
 
 
 @inlined
-def joint_cell(place: Ints, tables: JointTables) -> Index:
+def joint_cell(position: Ints, tables: JointTables) -> Index:
     """Number the agents' cells together."""
     cells = u64(0)
     for agent in range(len(tables.agents)):
-        cells = cells * u64(tables.next_cell.shape[2]) + u64(place[agent])
+        cells = cells * u64(tables.next_cell.shape[2]) + u64(position[agent])
     return cells
 
 
 @inlined
-def step(place: Ints, combination: Index, workspace: JointWorkspace, tables: JointTables) -> tuple[Index, Index]:
-    """Note where the agents' actions end under some dynamics; return the joint cell, and the kinds of their steps."""
+def step(position: Ints, combination: Index, workspace: JointWorkspace, tables: JointTables) -> tuple[Index, Index]:
+    """Find where the agents' actions end under some dynamics; return the joint cell, and the kinds of their steps."""
     ends = workspace.cell[combination]
     for agent in range(len(tables.agents)):
-        dynamics, cell = u64(tables.dynamics[combination, agent]), u64(place[agent])
+        dynamics, cell = u64(tables.dynamics[combination, agent]), u64(position[agent])
         action, outcome = u64(workspace.move[0, agent]), u64(workspace.move[1, agent])
         ends[agent] = tables.next_cell[agent, dynamics, cell, action, outcome]
     if tables.body_rule != NO_BODIES:
-        hold_apart(tables.body_rule, tables.body, place, ends, workspace.held, workspace.claim)
+        hold_apart(tables.body_rule, tables.body, position, ends, workspace.held, workspace.claim)
     cells, kinds = u64(0), u64(0)
     for agent in range(len(tables.agents)):
         end = u64(ends[agent])
-        offset = u64(tables.offset[agent, u64(place[agent])]) if len(tables.edges) > 1 else u64(0)
+        offset = u64(tables.offset[agent, u64(position[agent])]) if len(tables.edges) > 1 else u64(0)
         cells = cells * u64(tables.next_cell.shape[2]) + end
         kinds = kinds * u64(tables.kinds) + u64(tables.kind[agent, offset + end])
     return cells, kinds
@@ -170,7 +179,7 @@ def step(place: Ints, combination: Index, workspace: JointWorkspace, tables: Joi
 
 @inlined
 def find_best(q: Floats, agents: tuple[int, ...], cells: Index, workspace: JointWorkspace, combination: Index) -> None:
-    """Find the value of the best joint action in every team state, in some cells."""
+    """Find the value of the best joint action in every team state, in a joint cell."""
     actions, states = count_actions(agents), u64(q.shape[2])
     width = u64(workspace.best.shape[1])
     for first in range(u64(0), states, u64(WIDTH)):
@@ -186,12 +195,12 @@ def train_jointly(
     training: CqrmTraining, tables: JointTables, rule: LearningRule, workspace: JointWorkspace, begin: int, steps: int
 ) -> None:
     """Train from step `begin` on; the halves of a random number decide which of two agents slip."""
-    q, place, key = training
+    q, position, key = training
     agents = len(tables.agents)
-    state, clock = u64(place[agents]), place[agents + 1]
+    state, clock = u64(position[agents]), position[agents + 1]
     for time in range(begin, begin + steps):
         alpha, beta = rates_at(rule, time)
-        cells = joint_cell(place, tables)
+        cells = joint_cell(position, tables)
         joint_action(q, tables.agents, cells, state, beta, SOFTLY, first_number(key[0], time), workspace)
         action = u64(0)
         for agent in range(agents):
@@ -199,8 +208,8 @@ def train_jointly(
             slips = slips << np.uint64(32) if agent % 2 else slips
             workspace.move[1, agent] = slip_outcome(slips, tables.slip_limit)
             action = action * u64(ACTIONS) + u64(workspace.move[0, agent])
-        for combination in range(u64(len(tables.dynamics))):  # before anything is learnt: a step may end where it began
-            end, kinds = step(place, combination, workspace, tables)
+        for combination in range(u64(len(tables.dynamics))):  # before any update: a step may end where it began
+            end, kinds = step(position, combination, workspace, tables)
             workspace.end[0, combination], workspace.end[1, combination] = end, kinds
             if combination == 0 or end != u64(workspace.end[0, 0]):
                 find_best(q, tables.agents, end, workspace, combination)
@@ -208,24 +217,24 @@ def train_jointly(
             if rule.counterfactual or team_state == state:
                 combination = u64(tables.combination[team_state])
                 end, kinds = workspace.end[0, combination], u64(workspace.end[1, combination])
-                target, reward = u64(tables.settled[kinds, team_state]), tables.reward[kinds, team_state]
+                next_state, reward = u64(tables.settled[kinds, team_state]), tables.reward[kinds, team_state]
                 old = q[cells, action, team_state]
                 best_in = u64(0) if end == workspace.end[0, 0] else combination
-                goal = reward + rule.discount * workspace.best[best_in, target]
-                q[cells, action, team_state] = old + alpha * (goal - old)
+                target = reward + rule.discount * workspace.best[best_in, next_state]
+                q[cells, action, team_state] = old + alpha * (target - old)
         moved = u64(tables.combination[state])
         for agent in range(agents):
-            place[agent] = workspace.cell[moved, agent]
+            position[agent] = workspace.cell[moved, agent]
         state = u64(tables.settled[u64(workspace.end[1, moved]), state])
         clock += 1
         if tables.is_final[state] or clock >= rule.max_episode_steps:
             for agent in range(agents):
                 first = tables.first_start[agent]
                 count = tables.first_start[agent + 1] - first
-                number = key[agent // 2] + u64(agent % 2)  # another stream for the second of two agents
-                place[agent] = start_cell(number, time + 1, first, count, tables.start_cell)
+                number = key[agent // 2] + u64(agent % 2)  # the second of two agents has another stream
+                position[agent] = start_cell(number, time + 1, first, count, tables.start_cell)
             state, clock = u64(tables.initial), np.int64(0)
-    place[agents], place[agents + 1] = state, clock
+    position[agents], position[agents + 1] = state, clock
 
 
 @kernel
@@ -237,32 +246,32 @@ def play_jointly(
     The actions are drawn from the first agent's stream, the slips from each agent's own.
     """
     agents, state = len(tables.agents), u64(tables.initial)
-    place, finish, earned = workspace.place, workspace.finish, workspace.earned
+    position, finish, earned = workspace.position, workspace.finish, workspace.earned
     actions = stream_key(TEAM, play.seed, np.int64(0), number)
     for agent in range(agents):
         first, key = tables.first_start[agent], stream_key(TEAM, play.seed, np.int64(agent), number)
         earned[agent] = 0.0
-        place[agent] = start_cell(key, 0, first, tables.first_start[agent + 1] - first, tables.start_cell)
-        finish[agent] = 0 if tables.is_own_final[agent, state] else -1
+        position[agent] = start_cell(key, 0, first, tables.first_start[agent + 1] - first, tables.start_cell)
+        finish[agent] = 0 if tables.is_local_final[agent, state] else -1
     for time in range(play.most_steps):
         if tables.is_final[state]:
             return time
-        cells = joint_cell(place, tables)
+        cells = joint_cell(position, tables)
         joint_action(q, tables.agents, cells, state, play.beta, play.greedy, first_number(actions, time), workspace)
         for agent in range(agents):
             key = stream_key(TEAM, play.seed, np.int64(agent), number)
             workspace.move[1, agent] = slip_outcome(second_number(key, time), tables.slip_limit)
         combination = u64(tables.combination[state])
-        _, kinds = step(place, combination, workspace, tables)
+        _, kinds = step(position, combination, workspace, tables)
         for agent in range(agents):
-            place[agent] = workspace.cell[combination, agent]
+            position[agent] = workspace.cell[combination, agent]
             if tables.has_rewards:
                 earned[agent] += tables.agent_reward[agent, kinds, state]
         state = u64(tables.settled[kinds, state])
         for agent in range(agents):
-            if finish[agent] < 0 and tables.is_own_final[agent, state]:
+            if finish[agent] < 0 and tables.is_local_final[agent, state]:
                 finish[agent] = time + 1
             if time < len(recording.cell):
-                recording.cell[time, agent], recording.action[time, agent] = place[agent], workspace.move[0, agent]
-                recording.state[time, agent] = tables.own_state[agent, state]
+                recording.cell[time, agent], recording.action[time, agent] = position[agent], workspace.move[0, agent]
+                recording.state[time, agent] = tables.local_state[agent, state]
     return play.most_steps if tables.is_final[state] else -1

@@ -1,6 +1,6 @@
-"""Centralised q-learning with the team's reward machine, as one would write it on a page: all agents act as one.
+"""Centralised q-learning with the team's reward machine, in plain Python: all agents act as one.
 
-The one learner is `hocket.learn.reference.QrmAgent`, in a world whose cells and actions are those of all agents.
+The learner is `hocket.learn.reference.QrmAgent`, in a world whose cells and actions are joint cells and joint actions.
 
 s are the cells of all agents, a is a joint action, v a state of the team's reward machine.
 """
@@ -23,7 +23,7 @@ class JointWorld(Protocol):
     cells: int
     states: int  # how many there are
     final: frozenset[int]
-    starts: Sequence[Sequence[int]]  # of each agent cells, of which each is as likely
+    starts: Sequence[Sequence[int]]  # of each agent: cells with equal probability
     initial: int
     slip_limit: int  # below which the draw of a slip makes a move slip
 
@@ -31,14 +31,14 @@ class JointWorld(Protocol):
         """Return the cell in which an agent's action ends; its outcome is 0 as intended, 1 or 2 slipped."""
 
     def hold_apart(self, s: tuple[int, ...], s_next: tuple[int, ...]) -> tuple[int, ...]:
-        """Leave agents with bodies where they are that would be in each other's way."""
+        """Leave agents with bodies in their cells where they would be in each other's way."""
 
     def settle(self, s: tuple[int, ...], s_next: tuple[int, ...], v: int) -> tuple[int, float]:
         """Return the team state after a step between some cells, and what the step pays."""
 
 
 class TeamAsOne:
-    """Agents in the team world as one that steps, by the draws of a seed; two agents share a number."""
+    """Agents in the team world as one `SteppedWorld`, by the draws of a seed; two agents share a random number."""
 
     agent = 0
 
@@ -55,8 +55,8 @@ class TeamAsOne:
         return int(np.ravel_multi_index(cells, self.cells)), self.world.initial
 
     def step(self, s: int, u: int, a: int, t: int, counterfactual: bool) -> tuple[list[Experience], bool]:
-        """Move everyone and settle, in each state of the team's machine."""
-        numbers = [random.number(key, random.PER_STEP * t + 1) for key in self.keys]  # whose halves decide who slips
+        """Move all agents and settle, in each state of the team machine."""
+        numbers = [random.number(key, random.PER_STEP * t + 1) for key in self.keys]  # whose halves decide slips
         halves = [half for number in numbers for half in (number >> 32, number & 0xFFFFFFFF)]
         slips = [slip_outcome(half >> 1, self.world.slip_limit) for half in halves]
         here, actions = (tuple(map(int, np.unravel_index(*part))) for part in ((s, self.cells), (a, self.each)))

@@ -15,7 +15,7 @@ from hocket.learn.kernels.actions import FAILED, NEVER_SETTLED, NOTHING, PlayPar
 from hocket.learn.kernels.arrays import Floats, Index, Ints
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.draws import first_number, second_number, slip_outcome
-from hocket.learn.kernels.team import DONE, GOING, TeamRoom, TeamState, TeamTables, arrive, begin_team, settle
+from hocket.learn.kernels.team import DONE, GOING, TeamState, TeamTables, TeamWorkspace, arrive, begin_team, settle
 from hocket.learn.kernels.vectors import column, row
 from hocket.learn.learner import Arrays
 from hocket.learn.settings import LearningRule
@@ -84,7 +84,7 @@ def make_teams(tables: Tables, threads: int) -> TeamState:
     def spread(array: NDArray[Any]) -> NDArray[Any]:
         return zeros((max(1, len(array)), threads), array.dtype.type)
 
-    return TeamState._make((*map(spread, team[:-1]), TeamRoom._make(map(spread, team.room))))
+    return TeamState._make((*map(spread, team[:-1]), TeamWorkspace._make(map(spread, team.workspace))))
 
 
 @inlined
@@ -118,7 +118,7 @@ def play_team(thread: Index, players: DevicePlayers, tests: DeviceTests) -> None
     if thread < players.teams.cell.shape[1] and index < len(played.steps):
         team = column(players.teams, thread)
         for agent in range(len(team.cell)):
-            team.room.following[agent] = -1
+            team.workspace.following[agent] = -1
         run, play, number = test_at(players.runs, index, tests)
         played.steps[index] = play_episode(run, players, team, play, number)
         for agent in range(len(team.finish)):
@@ -146,7 +146,7 @@ class DeviceBlock(ABC):
 
     common_settings: ClassVar[tuple[str, ...]] = ("test_every", "test_episodes")  # in which they may not differ
     keeps_events: ClassVar[bool] = True  # whether tests say when events happened
-    q: NDArray[np.float32]  # [R, ...] what runs have learnt
+    q: Floats  # [R, ...] what runs have learnt
 
     def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
         self.tables = tables
@@ -192,7 +192,7 @@ class TeamBlock(DeviceBlock):
     """Runs whose policies play in the team world by q-functions of the agents."""
 
     by_memory: ClassVar[bool]
-    column: NDArray[np.int64]  # [N, U] where the values in a machine state are; past the end: they are 0
+    column: Ints  # [N, U] where the values in a machine state are; past the end: they are 0
 
     def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
         super().__init__(tables, jobs)

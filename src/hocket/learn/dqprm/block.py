@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hocket.background import in_threads
 from hocket.learn.dqprm import VECTOR_LANES, DqprmSettings, kernel
 from hocket.learn.episodes import edges_of, training_keys, unsigned
-from hocket.learn.kernels.arrays import LANES
+from hocket.learn.kernels.arrays import LANES, Floats, Ints, UInts
 from hocket.learn.learner import Arrays, Block, machine_shapes
 from hocket.learn.reviews import TableTeam, WorldReviewedBlock, is_reviewed
 from hocket.learn.settings import SimulatedSettings
@@ -19,11 +19,11 @@ from hocket.task.individual import IndividualTable, Outcomes, Simulation
 from hocket.task.tables import Tables, draw_starts
 from hocket.task.teamwork.readiness import Readiness
 
-LEAST_READINESS = 0.002  # of simulated teammates; what is seldom simulated is also seldom expected
+LEAST_READINESS = 0.002  # of simulated teammates: agents learn less of events that are simulated less often
 
 
 def make_block(tables: Tables, settings: DqprmSettings, seeds: Sequence[int], threads: int = 1) -> Block:
-    """Make a block of seeds; where teams are reviewed in the world, each seed is trained by itself."""
+    """Make a block of seeds; if teams are reviewed in the world, each seed is trained by itself."""
     if settings.team_review == "off" or not is_reviewed(tables):
         return DqprmBlock(tables, settings, seeds, threads)
     readiness = Readiness(tables, sync_literal=settings.sync_literal)
@@ -35,7 +35,7 @@ def make_block(tables: Tables, settings: DqprmSettings, seeds: Sequence[int], th
 
 
 class DqprmBlock:
-    """Every agent of every seed with simulated teammates: a lane. Groups of lanes train on their own."""
+    """A lane for every agent of every seed; groups of lanes train independently."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class DqprmBlock:
         settings: DqprmSettings,
         seeds: Sequence[int],
         threads: int = 1,
-        shared: kernel.LaneTables | None = None,  # with blocks that begin alike
+        shared: kernel.LaneTables | None = None,  # the lanes' tables, if other blocks begin with the same
     ) -> None:
         agents, cells, actions, self.states = machine_shapes(tables)["q"]
         self.tables = shared or lane_tables(tables, simulated_outcomes(tables, settings))
@@ -58,15 +58,15 @@ class DqprmBlock:
         in_threads(lambda share: self._train_groups(share, begin, steps), shares, self.threads)
 
     def _train_groups(self, groups: Sequence[range], begin: int, steps: int) -> None:
-        workspace = kernel.make_workspace(self.q.shape[4])
+        buffers = kernel.make_buffers(self.q.shape[4])
         training = kernel.DqprmTraining(self.lanes, self.tables, self.rule)
         train = kernel.train_narrow if self.tables.width else kernel.train_wide
         for group in groups:
             if len(group) >= VECTOR_LANES or self.team_size > 1:
-                train(training, workspace, group.start, group.stop, begin, steps)
+                train(training, buffers, group.start, group.stop, begin, steps)
             else:
                 for lane in group:
-                    kernel.train_one_team(lane, training, workspace, begin, steps)
+                    kernel.train_one_team(lane, training, buffers, begin, steps)
 
     def believe(self, table: IndividualTable) -> None:
         """Let an agent train with teammates that are as ready as a table says from now on."""
@@ -81,12 +81,12 @@ class DqprmBlock:
 def make_lanes(
     tables: Tables,
     world: kernel.LaneTables,
-    q: NDArray[np.float32],
-    seeds: Sequence[int] | NDArray[np.int64],
+    q: Floats,
+    seeds: Sequence[int] | Ints,
     team_size: int,
-    first: NDArray[np.integer] | int = 0,  # of a seed's rows in the world's tables
+    first: NDArray[np.integer] | int = 0,  # [seeds] where a seed's rows begin in the world's tables
 ) -> kernel.DqprmLanes:
-    """Put the lanes of each seed where they start."""
+    """Put the lanes of each seed into their start cells."""
     index, keys = np.tile(np.arange(len(tables.start)), len(seeds)), training_keys(seeds, len(tables.start)).ravel()
     rows = (index.reshape(len(seeds), -1) + np.reshape(first, (-1, 1))).ravel()
     return kernel.DqprmLanes(
@@ -101,7 +101,7 @@ def make_lanes(
 
 
 def _groups(lanes: int, team_size: int) -> list[range]:
-    """Cut lanes into groups of whole teams, with no more lanes than a vector takes where teams are that small.
+    """Cut lanes into groups of whole teams, of at most LANES lanes unless a team is larger.
 
     >>> _groups(20, 1)
     [range(0, 16), range(16, 20)]
@@ -113,18 +113,18 @@ def _groups(lanes: int, team_size: int) -> list[range]:
 
 
 def simulated_outcomes(tables: Tables, settings: SimulatedSettings) -> list[Outcomes]:
-    """Tabulate what may come of each agent's steps, with teammates that are ready with a constant probability."""
+    """Tabulate the outcomes of each agent's steps, with teammates that are ready with a constant probability."""
     simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
     return [simulation.outcomes(agent) for agent in range(len(tables.start))]
 
 
-def lane_limits(table: Outcomes | IndividualTable) -> NDArray[np.uint32]:
-    """Lay out the limits of draws as kernels take them: [H, J - 1, U]."""
+def lane_limits(table: Outcomes | IndividualTable) -> UInts:
+    """Return the limits of draws with the machine states last: [H, J - 1, U]."""
     return np.minimum(table.limit, np.iinfo(np.uint32).max).transpose(1, 2, 0).astype(np.uint32)
 
 
 def lane_tables(tables: Tables, outcomes_of: Sequence[Outcomes | IndividualTable]) -> kernel.LaneTables:
-    """Stack the tables of all agents, once or several times; states that an agent lacks lead to themselves."""
+    """Stack the tables of all agents, once or under several settings; states that an agent lacks lead to themselves."""
     rows, kinds, cases = len(outcomes_of), tables.event.shape[2], max(table.chance.shape[2] for table in outcomes_of)
     states = kernel.padded(int(tables.states.max()))
     shape = (rows, kinds, max(2, cases), states)

@@ -1,7 +1,7 @@
-"""DQPRM on the device: a thread for each lane. What it knows of the cell where it is stays in registers between steps.
+"""DQPRM on a GPU: a thread for each lane, which keeps the q-values of its cell in registers between steps.
 
-Lanes of machines with few states, all of which learn at once, train so; lanes of larger machines, and teams whose
-agents wait for each other, train by the plain loop of `train_team`.
+Lanes of machines with few states train so; lanes of larger machines, and teams whose agents wait for each other, train
+by the plain loop of `train_team`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
 from hocket.learn.cuda.block import DeviceBlock, DeviceJob, Runs, TeamBlock, rule_of
@@ -19,7 +18,7 @@ from hocket.learn.dqprm import kernel
 from hocket.learn.dqprm.block import lane_tables, make_lanes, simulated_outcomes
 from hocket.learn.episodes import pick_fields
 from hocket.learn.kernels.actions import largest, rates_at, softmax_action
-from hocket.learn.kernels.arrays import Bools, Floats, Index, Numbers, Words, u64
+from hocket.learn.kernels.arrays import Bools, Floats, Index, Ints, Numbers, UInts, u64
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.draws import first_number, second_number, slip_outcome, start_cell, sync_draw
 from hocket.learn.kernels.vectors import load, load_row, pick, pick_each, row, store_row, where
@@ -31,14 +30,14 @@ END_BITS, END_MASK = np.uint32(16), np.uint32(0xFFFF)
 
 
 class LaneWorlds(NamedTuple):
-    """What lanes need of a task: of P agents under some settings, or of one of them; see `LaneTables`."""
+    """The tables of P agents under some settings, or of one of them; see `LaneTables`."""
 
-    arrive: Words  # [P, D * S * A * K] where a move ends: the cell, and the kind of the step above END_BITS
-    limit: Words  # [P, H, J - 1, U]
-    next_state: Words  # [P, H, J, U]
+    arrive: UInts  # [P, D * S * A * K] the cell where a move ends, and the kind of the step in the bits from END_BITS
+    limit: UInts  # [P, H, J - 1, U]
+    next_state: UInts  # [P, H, J, U]
     reward: Floats  # [P, H, J, U]
-    dynamics: Words  # [P, U]
-    is_final: Bools  # [P, U], and of all final states at once where they were left out
+    dynamics: UInts  # [P, U]
+    is_final: Bools  # [P, U], or [P, U + 1]: the last stands for all final states, where they were left out
     distinct: Index  # [P]
     first_start: Index  # [P]
     starts: Index  # [P]
@@ -47,42 +46,39 @@ class LaneWorlds(NamedTuple):
     width: tuple[int, ...]
 
 
+# The q-values of a cell are a vector over machine states for each of the five actions.
+
+
 @inlined
-def values_in(known: Numbers, state: Index) -> Numbers:
-    """Pick what actions are worth in a machine state from what is known of a cell."""
+def values_in(q: Numbers, u: Index) -> Numbers:
+    """Take the values of the five actions in machine state u from those of a cell."""
+    return (pick(q[0], u), pick(q[1], u), pick(q[2], u), pick(q[3], u), pick(q[4], u))
+
+
+@inlined
+def values_of(q: Numbers, action: Index) -> Numbers:
+    """Take the values of an action in all machine states from those of a cell."""
+    row = where(action == 1, q[1], q[0])
+    row = where(action == 2, q[2], row)
+    row = where(action == 3, q[3], row)
+    return where(action == 4, q[4], row)
+
+
+@inlined
+def with_row(q: Numbers, action: Index, fresh: Numbers, is_here: bool) -> Numbers:
+    """Replace the values of an action, if it was taken in this cell."""
     return (
-        pick(known[0], state),
-        pick(known[1], state),
-        pick(known[2], state),
-        pick(known[3], state),
-        pick(known[4], state),
-    )
-
-
-@inlined
-def values_of(known: Numbers, action: Index) -> Numbers:
-    """Pick what is known of an action."""
-    row = where(action == 1, known[1], known[0])
-    row = where(action == 2, known[2], row)
-    row = where(action == 3, known[3], row)
-    return where(action == 4, known[4], row)
-
-
-@inlined
-def with_row(known: Numbers, action: Index, fresh: Numbers, is_here: bool) -> Numbers:
-    """Put what was learnt of an action in its place, if it was learnt here."""
-    return (
-        where(is_here and action == 0, fresh, known[0]),
-        where(is_here and action == 1, fresh, known[1]),
-        where(is_here and action == 2, fresh, known[2]),
-        where(is_here and action == 3, fresh, known[3]),
-        where(is_here and action == 4, fresh, known[4]),
+        where(is_here and action == 0, fresh, q[0]),
+        where(is_here and action == 1, fresh, q[1]),
+        where(is_here and action == 2, fresh, q[2]),
+        where(is_here and action == 3, fresh, q[3]),
+        where(is_here and action == 4, fresh, q[4]),
     )
 
 
 @inlined
 def rows(q: Floats, lane: Index, cell: Index, world: LaneWorlds) -> Numbers:
-    """Read a vector over machine states for each action in a cell."""
+    """Read the q-values of a cell."""
     states = u64(len(world.width))
     first = (lane * u64(q.shape[1]) + cell) * (kernel.ACTIONS * states)
     return (
@@ -95,26 +91,26 @@ def rows(q: Floats, lane: Index, cell: Index, world: LaneWorlds) -> Numbers:
 
 
 @inlined
-def goals(known: Numbers, kind: Index, ready: Index, world: LaneWorlds, discount: np.float32) -> Numbers:
-    """Compute what to learn in every machine state, of a move that ends in a cell of which this is known."""
-    best, cases, width = largest(known), u64(world.next_state.shape[1]), world.width
+def targets(q: Numbers, kind: Index, draw: Index, world: LaneWorlds, discount: np.float32) -> Numbers:
+    """Compute the targets and next states in all machine states, of a move that ends in a cell with these q-values."""
+    best, cases, width = largest(q), u64(world.next_state.shape[1]), world.width
     states = u64(len(width))
     at, limit = kind * cases * states, kind * (cases - u64(1)) * states
-    target, reward = load_row(world.next_state, at, width), load_row(world.reward, at, width)
+    next_state, reward = load_row(world.next_state, at, width), load_row(world.reward, at, width)
     for case in range(u64(1), cases):
-        passed = ready >= load_row(world.limit, limit + (case - u64(1)) * states, width)
-        target = where(passed, load_row(world.next_state, at + case * states, width), target)
+        passed = draw >= load_row(world.limit, limit + (case - u64(1)) * states, width)
+        next_state = where(passed, load_row(world.next_state, at + case * states, width), next_state)
         reward = where(passed, load_row(world.reward, at + case * states, width), reward)
-    return reward + discount * pick_each(best, target), target
+    return reward + discount * pick_each(best, next_state), next_state
 
 
 class DqprmRuns(NamedTuple):
-    """Lanes of runs; all that is needed to go on."""
+    """The lanes of runs."""
 
     lanes: kernel.DqprmLanes
-    tables: Any  # LaneWorlds where a thread has a lane, LaneTables where it has a team
+    tables: Any  # LaneWorlds if a thread has a lane, LaneTables if it has a team
     runs: Runs
-    fresh: Floats  # [teams, U] room for what lanes have learnt within a step, of a thread's team
+    fresh: Floats  # [teams, U] buffers for updated values
 
 
 @inlined
@@ -129,30 +125,30 @@ def train_lane(thread: Index, about: DqprmRuns, begin: int, steps: int) -> None:
     world, rule = row(worlds, lanes.agent[lane]), rule_of(runs, run)
     q, key, cells, states, width = lanes.q, lanes.key[lane], u64(lanes.q.shape[1]), u64(len(world.width)), world.width
     cell, state, clock = np.uint32(lanes.cell[lane]), np.uint32(lanes.state[lane]), np.int64(lanes.clock[lane])
-    known = rows(q, lane, u64(cell), world)
+    here = rows(q, lane, u64(cell), world)
     for time in range(begin, begin + steps):
         alpha, beta = rates_at(rule, time)
-        action = softmax_action(values_in(known, state), beta, first_number(key, time))
-        old = values_of(known, action)  # before others are read: registers are few
+        action = softmax_action(values_in(here, state), beta, first_number(key, time))
+        old = values_of(here, action)  # before others are read: registers are few
         drawn = second_number(key, time)
         move = u64(3 * action + slip_outcome(drawn, world.slip_limit))
-        ready = np.uint32(sync_draw(drawn))
+        draw = np.uint32(sync_draw(drawn))
         arrived = world.arrive[u64(cell) * MOVES + move]
         end = np.uint32(arrived & END_MASK)
         there = rows(q, lane, u64(end), world)
-        goal, target = goals(there, u64(arrived >> END_BITS), ready, world, rule.discount)
-        next_cell, next_state = end, pick(target, state)
+        target, next_states = targets(there, u64(arrived >> END_BITS), draw, world, rule.discount)
+        next_cell, next_state = end, pick(next_states, state)
         for other in range(u64(1), u64(world.distinct)):
             arrived = world.arrive[(other * cells + u64(cell)) * MOVES + move]
-            own_end = np.uint32(arrived & END_MASK)
-            if own_end != end:
-                mine = load(world.dynamics, kernel.ZERO, width) == np.uint32(other)
-                elsewhere = rows(q, lane, u64(own_end), world)
-                own_goal, own_target = goals(elsewhere, u64(arrived >> END_BITS), ready, world, rule.discount)
-                goal = where(mine, own_goal, goal)
+            other_end = np.uint32(arrived & END_MASK)
+            if other_end != end:
+                has_other = load(world.dynamics, kernel.ZERO, width) == np.uint32(other)
+                elsewhere = rows(q, lane, u64(other_end), world)
+                other_target, next_states = targets(elsewhere, u64(arrived >> END_BITS), draw, world, rule.discount)
+                target = where(has_other, other_target, target)
                 if world.dynamics[u64(state)] == np.uint32(other):
-                    next_cell, next_state = own_end, pick(own_target, state)
-        fresh = old + alpha * (goal - old)
+                    next_cell, next_state = other_end, pick(next_states, state)
+        fresh = old + alpha * (target - old)
         if not rule.counterfactual:
             fresh = where(load(kernel.STATES, kernel.ZERO, width) == state, fresh, old)
         store_row(q, ((lane * cells + u64(cell)) * kernel.ACTIONS + u64(action)) * states, fresh)
@@ -160,10 +156,7 @@ def train_lane(thread: Index, about: DqprmRuns, begin: int, steps: int) -> None:
         if clock >= rule.max_episode_steps or world.is_final[u64(next_state)]:
             start = start_cell(key, time + 1, world.first_start, world.starts, lanes.start_cell)
             next_cell, next_state, clock = np.uint32(start), np.uint32(world.initial), np.int64(0)
-        if next_cell != end:
-            known = rows(q, lane, u64(next_cell), world)
-        else:
-            known = with_row(there, action, fresh, end == cell)
+        here = rows(q, lane, u64(next_cell), world) if next_cell != end else with_row(there, action, fresh, end == cell)
         cell, state = next_cell, next_state
     lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = cell, state, clock
 
@@ -190,13 +183,13 @@ def train_teams(about: DqprmRuns, begin: int, steps: int) -> None:
     train_thread(u64(cuda.grid(1)), about, begin, steps)
 
 
-def without_final(tables: kernel.LaneTables) -> tuple[kernel.LaneTables, NDArray[np.int64]]:
-    """Leave out final states, in which nothing is learnt, where lanes become narrower by it.
+def without_final(tables: kernel.LaneTables) -> tuple[kernel.LaneTables, Ints]:
+    """Leave out final states, in which nothing is learnt, if lanes become narrower by it.
 
-    Also say where each state is now: [P, U]. Final ones are past the end, where all values are 0.
+    Also return the new index of each state, [P, U]; final ones are past the end, where all values are 0.
     """
     rows, states = tables.is_final.shape
-    order = np.argsort(tables.is_final, axis=1, kind="stable")  # those that are not final come first
+    order = np.argsort(tables.is_final, axis=1, kind="stable")  # final states last
     width = kernel.padded(int((~tables.is_final).sum(axis=1).max()))
     every = np.arange(rows)
     if width > kernel.MANY or width >= states or tables.is_final[every, tables.initial].any():
@@ -217,7 +210,7 @@ def without_final(tables: kernel.LaneTables) -> tuple[kernel.LaneTables, NDArray
 
 
 def lane_worlds(tables: kernel.LaneTables) -> LaneWorlds:
-    """Write the kind of a step beside the cell where it ends."""
+    """Pack the cell where a move ends and the kind of the step into one number."""
     rows = len(tables.offset)
     end = tables.next_cell[tables.world]  # [rows, D, S, A * K]
     arrival = (end + tables.offset[:, None, :, None].astype(np.int64)).reshape(rows, -1)
@@ -226,7 +219,7 @@ def lane_worlds(tables: kernel.LaneTables) -> LaneWorlds:
 
 
 class DqprmDeviceBlock(TeamBlock):
-    """Lanes that train by themselves where machines have few states, and teams otherwise."""
+    """Runs whose threads train a lane each, if machines have few states, or else a team."""
 
     by_memory = False
     common_settings = (*DeviceBlock.common_settings, "wait_for_team")
@@ -237,16 +230,16 @@ class DqprmDeviceBlock(TeamBlock):
             raise SettingsError("team_review must be off on a graphics processor: teams are reviewed on the processor")
         agents, cells, actions, self.states = machine_shapes(tables)["q"]
         kinds = [(settings.sync_probability, settings.sync_literal) for settings in self.variants]
-        made = {kind: simulated_outcomes(tables, settings) for kind, settings in zip(kinds, self.variants, strict=True)}
-        host = lane_tables(tables, [table for each in made.values() for table in each])
-        first = np.array([list(made).index(kind) * agents for kind in kinds])  # rows of the settings
+        outcomes = {kind: simulated_outcomes(tables, each) for kind, each in zip(kinds, self.variants, strict=True)}
+        host = lane_tables(tables, [table for each in outcomes.values() for table in each])
+        first = np.array([list(outcomes).index(kind) * agents for kind in kinds])  # rows of the settings
         column = np.tile(np.arange(self.states), (agents, 1))
         team_size = agents if self.variants[0].wait_for_team else 1
         is_small = team_size == 1 and max(host.offset.shape[1], host.limit.shape[1]) <= END_MASK  # both fit into a word
         if is_small:
             host, columns = without_final(host)
             column = columns[:agents, : self.states]
-        self.column, self.places = placed(column), column
+        self.column, self.host_column = placed(column), column
         states = host.dynamics.shape[1]
         self.q = zeros((len(jobs), agents, cells, actions, states))
         begun = make_lanes(tables, host, np.zeros(0, np.float32), self.seeds, team_size, first[self.variant])
@@ -259,8 +252,7 @@ class DqprmDeviceBlock(TeamBlock):
     @classmethod
     def size(cls, tables: Tables) -> int:
         agents, cells, actions, states = machine_shapes(tables)["q"]
-        per_lane = 4 * cells * actions * kernel.padded(states) + 64
-        return agents * per_lane
+        return agents * (4 * cells * actions * kernel.padded(states) + 64)
 
     def train(self, begin: int, steps: int) -> None:
         launch(train_lanes if self.is_fast else train_teams, self.threads, self.about, begin, steps)
@@ -269,5 +261,5 @@ class DqprmDeviceBlock(TeamBlock):
         learnt = fetched(self.q[index])
         zero = np.zeros((*learnt.shape[:3], 1), np.float32)  # in final states, which have no column
         values = np.concatenate([learnt, zero], axis=3)
-        places = np.minimum(self.places, learnt.shape[3])[:, None, None]
-        return {"q": np.take_along_axis(values, places, axis=3)}
+        column = np.minimum(self.host_column, learnt.shape[3])[:, None, None]
+        return {"q": np.take_along_axis(values, column, axis=3)}

@@ -1,31 +1,26 @@
-"""DQPRM, the paper's Algorithm 1, as one would write it on a page: q-learning of an agent with its projected machine.
+"""DQPRM, the paper's Algorithm 1, in plain Python: q-learning of an agent with its projected machine.
 
-The update of q is written in five places, and each has its reason:
+The update of q is written in five places:
 
-- `QrmAgent` in `hocket.learn.reference` is to be read, and what tests compare the others with, bit for bit; it also
-  trains in worlds that are not hocket's;
-- `learn` in `kernel` is the same loop over machine states, compiled; it takes machines of any size, and runs on the
-  processor and on graphics processors alike;
-- `learn_at_once` there updates all states of a small machine as one vector, which is most of hocket's speed on a
-  processor;
-- `train` in `cuda` keeps the q-values of the agent's cell in the registers of a graphics processor's thread;
-- `straightforward` in `hocket.learn.benchmark` is what one would write with numba and no further thought: what the
-  benchmarks compare with.
+- `QrmAgent` in `hocket.learn.reference` is written to be read; tests compare the others with it, bit for bit, and it
+  also trains in wrapped environments;
+- `learn` in `kernel` is the same loop over machine states, compiled, for machines of any size, on CPUs and GPUs;
+- `learn_as_vector` there updates all states of a small machine as one vector, which makes most of the speed on a CPU;
+- `train_lane` in `cuda` keeps the q-values of the agent's cell in the registers of a GPU thread;
+- `straightforward` in `hocket.learn.benchmark` is a first version with numba, with which the benchmarks compare.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hocket.learn.dqprm import DqprmSettings
+from hocket.learn.kernels.arrays import Floats
 from hocket.learn.reference import QrmAgent, SteppedWorld
 
 
 class DqprmTeam:
-    """Agents that train alone; with `wait_for_team` their episodes begin together, and who is done waits."""
+    """Agents that train alone; with `wait_for_team` their episodes begin together, and agents that are done wait."""
 
     def __init__(self, worlds: Sequence[SteppedWorld], settings: DqprmSettings, seed: int) -> None:
         self.settings = settings
@@ -50,6 +45,6 @@ class DqprmTeam:
         for agent in self.agents:
             agent.restart(t)
 
-    def learnt(self) -> list[dict[str, NDArray[np.float32]]]:
-        """Give the values of each agent."""
+    def learnt(self) -> list[dict[str, Floats]]:
+        """Return the values of each agent."""
         return [{"q": agent.q} for agent in self.agents]

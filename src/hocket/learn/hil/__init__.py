@@ -1,4 +1,4 @@
-"""Hierarchical independent learning: agents choose among options by memory, and learn how to carry each one out."""
+"""Hierarchical independent learning: agents choose among options by memory, and learn a policy for each option."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class HilSettings(Settings):
 
 
 def list_shapes(tables: Tables) -> Shapes:
-    """List the arrays that are learnt on a task, with their shapes."""
+    """List the arrays of a policy, with their shapes."""
     agents, cells = tables.offset.shape
     options = tables.option_bit.shape[1]
     return {"meta": (agents, int(tables.memories.max()), options), "low": (agents, cells, len(ACTIONS), options)}

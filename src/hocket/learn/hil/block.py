@@ -1,22 +1,22 @@
-"""Hierarchical independent learning: agents choose among options by memory, and learn how to carry each one out."""
+"""Hierarchical independent learning: agents choose among options by memory, and learn a policy for each option."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
 from hocket.learn.episodes import TeamPlayer, require_settled, team_tables, training_teams
 from hocket.learn.hil import HilSettings, kernel, list_shapes
+from hocket.learn.kernels.arrays import Floats
 from hocket.learn.kernels.teams import EpisodeRound, make_choices
 from hocket.learn.learner import Arrays
 from hocket.task.tables import Tables
 
 
 class HilBlock:
-    """Agents with options, which learn at once in the team world."""
+    """The teams of all seeds."""
 
     def __init__(self, tables: Tables, settings: HilSettings, seeds: Sequence[int], threads: int = 1) -> None:
         shapes, count, agents = list_shapes(tables), len(seeds), len(tables.start)
@@ -34,18 +34,18 @@ class HilBlock:
 
 
 class HilPlayer(TeamPlayer):
-    """Plays a meta-policy over options and a q-function for each of them."""
+    """Plays a meta-policy over options and a q-function of each option."""
 
     arrays = ("meta", "low")
     is_stacked = True
 
-    def launch(self, learnt: Sequence[NDArray[np.float32]], episodes: EpisodeRound) -> None:
+    def launch(self, learnt: Sequence[Floats], episodes: EpisodeRound) -> None:
         meta, low = learnt
         kernel.play_hierarchically(make_options(self.tables, meta, low, self.copies), episodes)
 
 
-def make_options(tables: Tables, meta: NDArray[np.float32], low: NDArray[np.float32], copies: int) -> kernel.Options:
-    """List the options, what seeds have learnt of them, and room for so many copies of the team."""
+def make_options(tables: Tables, meta: Floats, low: Floats, copies: int) -> kernel.Options:
+    """Make the options of some copies of the team, by what seeds have learnt of them."""
     check_options(tables)
     agents, options = tables.option_bit.shape
     current, chosen_in, age = np.full((3, copies, agents), -1, np.int64)

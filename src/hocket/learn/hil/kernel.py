@@ -1,14 +1,13 @@
-"""Hierarchical independent learning: a meta-policy chooses options by memory, an option's policy goes to a place."""
+"""Hierarchical independent learning: a meta-policy chooses options by memory, an option's policy goes to its target."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket.learn.kernels.actions import NOTHING, SOFTLY, UNIT, PlayParameters, exponential, largest, values_at
-from hocket.learn.kernels.arrays import Bools, Floats, Index, Ints, Shorts, u64
+from hocket.learn.kernels.arrays import Bools, Doubles, Floats, Index, Ints, Shorts, u64
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.draws import second_number, sync_draw
 from hocket.learn.kernels.team import DONE, ENDLESS, TeamState, TeamTables, arrive, reset_team, settle, team_return
@@ -22,9 +21,9 @@ CHANCE_UNIT = np.float32(2.0**-CHANCE_BITS)
 
 
 class Options(NamedTuple):
-    """The agents' options (see `hocket.task.tables.Tables`), their values, and how each agent's current one goes.
+    """The agents' options (see `hocket.task.tables.Tables`), their values, and the current option of each agent.
 
-    Those of many teams have an axis more in front: for seeds in what was learnt, for copies of the team in the rest.
+    Many teams have an axis more in front: seeds in `meta` and `low`, copies of the team in the others.
     """
 
     meta: Floats  # [N, M, O]
@@ -33,24 +32,24 @@ class Options(NamedTuple):
     bit: Shorts  # [N, O] of memory that makes it available; -1: always; -2: there is no such option; likewise
     current: Ints  # [N] -1: none
     chosen_in: Ints  # [N] the memory in which it was chosen
-    earned: NDArray[np.float64]  # [N] discounted reward since then
+    earned: Doubles  # [N] discounted reward since then
     age: Ints  # [N] steps since then
-    weight: Floats  # [O] room for what weighs in a choice
+    weight: Floats  # [O] buffer for softmax weights
 
 
 class HilTraining(NamedTuple):
-    """Teams that learn, a step of all of them at a time; all that is needed to go on."""
+    """The training state of teams that step together."""
 
     options: Options
     teams: TeamState  # with the keys of the training streams
     choices: Choices
-    before: Ints  # [N] room for the cells of a team's agents
+    before: Ints  # [N] buffer for the cells of a team's agents
     clock: Ints  # [teams] steps of the current episode; -1: not begun
 
 
 @inlined
 def options_of(options: Options, policy: Index, copy: Index) -> Options:
-    """Take the options of one of many teams."""
+    """Take the options of one team."""
     return Options(
         options.meta[policy],
         options.low[policy],
@@ -73,10 +72,10 @@ def is_available(options: Options, agent: int, option: int, memory: int) -> bool
 
 @inlined
 def begin_option(options: Options, agent: int, team: TeamState, beta: np.float32, greedy: bool, time: int) -> None:
-    """Let an agent that has no option choose among those that are available, by their values; -1 if there is none.
+    """Let an agent choose an available option by softmax or greedily; -1 if there is none.
 
-    Of the number that decides the chances in a step, the upper half decides whether the agent slips. The lower half is
-    for simulated teammates (`sync_draw`); in the team world they are real, so that it is free to choose the option.
+    The upper half of a step's second random number decides whether the agent slips. The lower half decides whether
+    simulated teammates are ready (`sync_draw`); as teammates are real in the team world, it chooses the option here.
     """
     meta, weight, memory, best, total = options.meta, options.weight, team.memory[agent], np.float32(-1e30), NOTHING
     for option in range(meta.shape[2]):
@@ -101,45 +100,43 @@ def begin_option(options: Options, agent: int, team: TeamState, beta: np.float32
 def act_by_options(
     options: Options, going: Index, time: int, play: PlayParameters, teams: TeamState, choices: Choices, slip_limit: int
 ) -> None:
-    """Choose an action by the current option's policy for every agent of the copies that are going; others stay."""
+    """Choose actions by the policies of current options, in the copies that are going; agents without option stay."""
     agents = u64(teams.cell.shape[1])
     choose_for_all(Learnt(options.low, options.current), going, time, play, teams, choices, slip_limit)
-    for place in range(going):
+    for index in range(going):
         for agent in range(agents):
-            if options.current[choices.going[place], agent] < 0:
-                choices.action[place * agents + agent] = STAY
+            if options.current[choices.going[index], agent] < 0:
+                choices.action[index * agents + agent] = STAY
 
 
 @inlined
 def learn_options(
     options: Options, agent: int, cell: int, action: int, end: int, memory: int, rule: LearningRule
 ) -> None:
-    """Update the policies of all options that are available now."""
+    """Update the policies of all options that are available now; reaching an option's target pays 1."""
     low = options.low
     for option in range(low.shape[3]):
         if is_available(options, agent, option, memory):
-            at_target = options.target[agent, option, u64(end)]
-            value = UNIT if at_target else NOTHING
-            if not at_target or rule.bootstrap_past_end:
-                value += rule.discount * largest(values_at(low, agent, end, option))
+            is_reached = options.target[agent, option, u64(end)]
+            target = UNIT if is_reached else NOTHING
+            if not is_reached or rule.bootstrap_past_end:
+                target += rule.discount * largest(values_at(low, agent, end, option))
             here = (u64(agent), u64(cell), u64(action), u64(option))
-            low[here] += rule.learning_rate * (value - low[here])
+            low[here] += rule.learning_rate * (target - low[here])
 
 
 @inlined
 def learn_meta(options: Options, agent: int, memory: int, bootstrap: bool, rule: LearningRule) -> None:
     """Update the value of an option that has ended."""
-    meta = options.meta
-    best = NOTHING
-    is_any = False
+    meta, best, is_any = options.meta, NOTHING, False
     for option in range(meta.shape[2]):
         if is_available(options, agent, option, memory) and (not is_any or meta[agent, memory, option] > best):
             best, is_any = meta[agent, memory, option], True
-    value = np.float32(options.earned[agent])
+    target = np.float32(options.earned[agent])
     if bootstrap:
-        value += np.float32(np.float64(rule.discount) ** options.age[agent]) * best
+        target += np.float32(np.float64(rule.discount) ** options.age[agent]) * best
     chosen_in, option = options.chosen_in[agent], options.current[agent]
-    meta[agent, chosen_in, option] += rule.learning_rate * (value - meta[agent, chosen_in, option])
+    meta[agent, chosen_in, option] += rule.learning_rate * (target - meta[agent, chosen_in, option])
 
 
 @kernel
@@ -163,8 +160,8 @@ def train_hierarchically(training: HilTraining, tables: TeamTables, rule: Learni
             options, team = options_of(all_options, copy, copy), row(teams, copy)
             ready, earned = np.int64(0), team_return(team, False, tables)
             for agent in range(agents):
-                before[agent], place = team.cell[agent], copy * agents + agent
-                ready += arrive(agent, choices.action[place], choices.outcome[place], team, tables)
+                before[agent], index = team.cell[agent], copy * agents + agent
+                ready += arrive(agent, choices.action[index], choices.outcome[index], team, tables)
             ended = settle(ready, clock[copy] + 1, team, tables)
             if ended == ENDLESS:
                 return False
@@ -191,8 +188,8 @@ def choose_by_options(
     options: Options, going: Index, time: int, play: PlayParameters, teams: TeamState, choices: Choices, slip_limit: int
 ) -> None:
     """Let agents whose options have ended choose others, and act by them."""
-    for place in range(going):
-        copy = choices.going[place]
+    for index in range(going):
+        copy = choices.going[index]
         chosen, team = options_of(options, choices.policy[copy], copy), row(teams, copy)
         for agent in range(u64(len(team.cell))):
             option = chosen.current[agent]

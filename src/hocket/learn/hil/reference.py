@@ -1,17 +1,16 @@
-"""Hierarchical independent learning, as one would write it on a page: agents choose among options, and learn each one.
+"""Hierarchical independent learning, in plain Python: agents choose among options, and learn a policy for each.
 
-An option is to reach its target. A meta-policy chooses it by the agent's memory m, from those that are available; the
-option's policy then chooses actions until its target is reached or the task is done. Every step updates the policies of
-all available options.
+A meta-policy chooses an option by the agent's memory m, from those that are available; the option's policy then chooses
+actions until its target is reached or the task is done. Every step updates the policies of all available options.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket import random
 from hocket.learn.hil import HilSettings
+from hocket.learn.kernels.arrays import Floats
 from hocket.learn.reference import Rows, SteppedTeam, f32, softmax
 from hocket.task.grid import STAY
 
@@ -27,10 +26,7 @@ class HilAgent:
         self.option: int | None = None
 
     def act(self, s: int, m: int, key: int, t: int) -> int:
-        """Choose an option where none is under way, and an action by its policy.
-
-        In the team world the draw of synchronisation is free for the choice of an option.
-        """
+        """Choose an option if there is no current one, by the draw of synchronisation, and an action by its policy."""
         beta, options = 1 / self.settings.temperature, self.world.available(self.index, m)
         if self.option is None and options:
             drawn = min(random.sync_draw(key, t) * 2.0**-random.CHANCE_BITS, 1 - 2.0**-random.ACTION_BITS)
@@ -39,7 +35,7 @@ class HilAgent:
         return STAY if self.option is None else softmax(self.low[s][:, self.option], beta, random.action_draw(key, t))
 
     def learn(self, s: int, a: int, s_next: int, m: int, reward: float, done: bool) -> None:
-        """Update the policies of available options, and where the current one ends, the value of having chosen it."""
+        """Update the policies of available options and, if the current one ends, the value of having chosen it."""
         options, reached = self.world.available(self.index, m), self.world.reached(self.index)
         for option in options:
             target = f32(option in reached)
@@ -60,7 +56,7 @@ class HilAgent:
 
 
 class HilTeam:
-    """Agents with options that learn at once."""
+    """Agents with options that act together and learn at once."""
 
     def __init__(self, world: SteppedTeam, settings: HilSettings, seed: int) -> None:
         self.world, self.settings = world, settings
@@ -74,13 +70,13 @@ class HilTeam:
         for agent in self.agents:
             agent.option = None
 
-    def learnt(self) -> list[dict[str, NDArray[np.float32]]]:
-        """Give the values of each agent."""
+    def learnt(self) -> list[dict[str, Floats]]:
+        """Return the values of each agent."""
         each = zip(self.agents, self.world.observations, strict=True)
         return [{"low": agent.low.array(count), "meta": agent.meta} for agent, count in each]
 
     def train(self, t: int) -> None:
-        """Act in training step t, and let everyone learn from it."""
+        """Act in training step t; all agents learn from it."""
         before, each = self.seen, zip(self.agents, self.keys, self.seen, strict=True)
         actions = [agent.act(s, m, key, t) for agent, key, (s, m) in each]
         self.seen, reward, is_end, is_over = self.world.step(actions)

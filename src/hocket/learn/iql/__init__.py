@@ -1,4 +1,4 @@
-"""Independent q-learning: every agent learns for itself in the team world, by its cell and memory."""
+"""Independent q-learning: all agents learn in the team world, each by its cell and memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class IqlSettings(ScheduledSettings):
 
 
 def list_shapes(tables: Tables) -> Shapes:
-    """List the arrays that are learnt on a task, with their shapes."""
+    """List the arrays of a policy, with their shapes."""
     agents, cells = tables.offset.shape
     return {"q": (agents, cells, len(ACTIONS), int(tables.memories.max()))}
 

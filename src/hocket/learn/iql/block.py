@@ -1,4 +1,4 @@
-"""Independent q-learning: every agent learns for itself in the team world, by its cell and memory."""
+"""Independent q-learning: all agents learn in the team world, each by its cell and memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hocket.task.tables import Tables
 
 
 class IqlBlock:
-    """Agents that learn at once in the team world, each by its cell and memory."""
+    """The teams of all seeds."""
 
     def __init__(self, tables: Tables, settings: IqlSettings, seeds: Sequence[int], threads: int = 1) -> None:
         shape = list_shapes(tables)["q"]
@@ -22,7 +22,7 @@ class IqlBlock:
         self.tables, self.rule = team_tables(tables), settings.rule
         teams, before = training_teams(tables, seeds), np.zeros((shape[0], 3), np.int64)
         self.trainings = [
-            kernel.IqlTraining(q, TeamState._make((*team, teams.room)), before, np.full(1, -1, np.int64))
+            kernel.IqlTraining(q, TeamState._make((*team, teams.workspace)), before, np.full(1, -1, np.int64))
             for q, *team in zip(self.q, *teams[:-1], strict=True)
         ]
 

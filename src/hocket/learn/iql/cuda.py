@@ -1,4 +1,4 @@
-"""Independent q-learning on the device: a thread for each team."""
+"""Independent q-learning on a GPU: a thread for each team."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from hocket.task.tables import Tables
 
 
 class IqlRuns(NamedTuple):
-    """Teams that learn, one for each run; all that is needed to go on. See `IqlTraining`."""
+    """The teams of all runs; see `IqlTraining`."""
 
     q: Floats  # [R, N, S, A, M]
-    before: Ints  # [N, 3, R] room for each agent's cell, memory and action
+    before: Ints  # [N, 3, R] buffer for each agent's cell, memory and action
     clock: Ints  # [1, R] steps of the current episode; -1: not begun
     settled: Bools  # [R] whether every step has settled
     teams: TeamState  # with an axis more, for runs
@@ -57,8 +57,8 @@ class IqlDeviceBlock(TeamBlock):
         shape, agents, count = LEARNER.shapes(tables)["q"], len(tables.start), len(jobs)
         self.q = zeros((count, *shape))
         keys = np.ascontiguousarray(training_keys(self.seeds, agents).T)
-        nobody, teams = placed(np.full((agents, count), -1, np.int64)), make_teams(tables, count)
-        teams = teams._replace(key=placed(keys), room=teams.room._replace(following=nobody))
+        none, teams = placed(np.full((agents, count), -1, np.int64)), make_teams(tables, count)
+        teams = teams._replace(key=placed(keys), workspace=teams.workspace._replace(following=none))
         clock, settled = placed(np.full((1, count), -1, np.int64)), placed(np.ones(count, np.bool_))
         before = zeros((agents, 3, count), np.int64)
         self.about = IqlRuns(self.q, before, clock, settled, teams, self.world, self.runs)

@@ -1,4 +1,4 @@
-"""Independent q-learning in the team world: every agent learns at once, from the team's reward."""
+"""Independent q-learning in the team world: all agents learn at once, from the team's reward."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hocket.learn.settings import LearningRule
 
 
 class IqlTraining(NamedTuple):
-    """A team that learns; all that is needed to go on."""
+    """The training state of a team."""
 
     q: Floats  # [N, S, A, M]
     team: TeamState  # with the keys of the training streams
-    before: Ints  # [N, 3] room for each agent's cell, memory and action
+    before: Ints  # [N, 3] buffer for each agent's cell, memory and action
     clock: Ints  # [1] steps of the current episode; -1: not begun
 
 

@@ -1,12 +1,10 @@
-"""Independent q-learning, as one would write it on a page: agents act together and learn from the team's reward."""
+"""Independent q-learning, in plain Python: agents act together and learn from the team's reward."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hocket import random
 from hocket.learn.iql import IqlSettings
+from hocket.learn.kernels.arrays import Floats
 from hocket.learn.reference import Rows, SteppedTeam, f32, rates, softmax
 
 
@@ -23,12 +21,12 @@ class IqlTeam:
         """Begin an episode with step t."""
         self.seen, self.episode_steps = self.world.reset(t), 0
 
-    def learnt(self) -> list[dict[str, NDArray[np.float32]]]:
-        """Give the values of each agent."""
+    def learnt(self) -> list[dict[str, Floats]]:
+        """Return the values of each agent."""
         return [{"q": q.array(count)} for q, count in zip(self.rows, self.world.observations, strict=True)]
 
     def train(self, t: int) -> None:
-        """Act in training step t, and update everyone's q."""
+        """Act in training step t, and update q(s, a, m) of each agent."""
         settings, gamma, (alpha, beta) = self.settings, f32(self.settings.discount), rates(self.settings, t)
         before, each = self.seen, zip(self.rows, self.seen, self.keys, strict=True)
         actions = [softmax(q[s][:, m], beta, random.action_draw(key, t)) for q, (s, m), key in each]

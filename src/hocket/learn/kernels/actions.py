@@ -1,4 +1,4 @@
-"""What an agent's five actions are worth, how it chooses one of them, and how fast it learns."""
+"""The values of an agent's five actions, the choice of one of them, and the learning rate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hocket.learn.kernels.draws import drawn_part
 from hocket.learn.kernels.vectors import converted, counted, load, reinterpreted
 from hocket.learn.settings import LearningRule
 
-# Not greedily; of the type of what is not known beforehand, so that nothing is compiled twice.
+# In place of `greedy`; of the type of a value that is not a constant, so that nothing is compiled twice.
 SOFTLY: Any = np.bool_(False)
 
 # exp(x) for x <= 0 is 2^n * 2^f with f within half of 0: n becomes the exponent of a float, and 2^f is a polynomial (a
@@ -24,17 +24,16 @@ LEAST = np.float32(-126)
 C1, C2, C3, C4, C5, C6 = (np.float32(math.log(2) ** n / math.factorial(n)) for n in range(1, 7))
 NOTHING, HALF, UNIT = np.float32(0), np.float32(0.5), np.float32(1)
 
-
 FAILED, NEVER_SETTLED = -1, -2  # in place of the steps of an episode
 
 
 class PlayParameters(NamedTuple):
-    """How test episodes are played: by softmax or greedily, with which random numbers, and for how long at most."""
+    """How test episodes are played."""
 
     beta: np.float32  # inverse temperature
-    greedy: bool
+    greedy: bool  # or by softmax
     seed: int
-    most_steps: int
+    most_steps: int  # of an episode
 
 
 @inlined
@@ -56,20 +55,14 @@ def exponential(x: Numbers) -> Numbers:
 
 @inlined
 def values_at(q: Floats, agent: Index, cell: Index, observed: Index) -> Numbers:
-    """Look up what an agent's five actions are worth."""
-    who, where, what = u64(agent), u64(cell), u64(observed)
-    return (
-        q[who, where, u64(0), what],
-        q[who, where, u64(1), what],
-        q[who, where, u64(2), what],
-        q[who, where, u64(3), what],
-        q[who, where, u64(4), what],
-    )
+    """Look up the values of an agent's five actions, q(s, a, u): `observed` is a machine state, memory or option."""
+    i, s, u = u64(agent), u64(cell), u64(observed)
+    return (q[i, s, u64(0), u], q[i, s, u64(1), u], q[i, s, u64(2), u], q[i, s, u64(3), u], q[i, s, u64(4), u])
 
 
 @inlined
 def load_rows(array: Floats, first: Index, step: Index, width: tuple[int, ...]) -> Numbers:
-    """Read a vector for each of five actions, from a place on, that far from each other."""
+    """Read a vector for each of five actions: the first begins at `first`, the others `step` numbers after another."""
     return (
         load(array, first, width),
         load(array, first + step, width),
@@ -87,7 +80,7 @@ def largest(values: Numbers) -> Numbers:
 
 @inlined
 def softmax_action(values: Numbers, beta: np.float32, drawn: Numbers) -> Numbers:
-    """Choose one of five actions with chances proportional to exp(beta * value)."""
+    """Choose one of five actions with probabilities proportional to exp(beta * value)."""
     best = largest(values)
     w0 = exponential(beta * (values[0] - best))
     w1 = w0 + exponential(beta * (values[1] - best))
@@ -100,7 +93,7 @@ def softmax_action(values: Numbers, beta: np.float32, drawn: Numbers) -> Numbers
 
 @inlined
 def greedy_action(values: Numbers, drawn: Numbers) -> Numbers:
-    """Choose evenly among the best of five actions."""
+    """Choose any of the best of five actions, each with the same probability."""
     best = largest(values)
     n0 = converted(values[0] == best, np.float32)
     n1 = n0 + converted(values[1] == best, np.float32)
@@ -113,5 +106,5 @@ def greedy_action(values: Numbers, drawn: Numbers) -> Numbers:
 
 @inlined
 def choose(values: Numbers, beta: np.float32, greedy: bool, drawn: Numbers) -> Numbers:
-    """Choose an action by what all five are worth."""
+    """Choose one of five actions by their values."""
     return greedy_action(values, drawn) if greedy else softmax_action(values, beta, drawn)

@@ -1,4 +1,4 @@
-"""What kernels call the types of arrays and numbers, and how many agents they look at together."""
+"""Types of arrays and numbers in kernels, and for how many agents they choose actions at once."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 Shorts = NDArray[np.int16]
+Words = NDArray[np.int32]
+Ints = NDArray[np.int64]
+UInts = NDArray[np.uint32]
+Keys = NDArray[np.uint64]  # of streams of random numbers
 Whole = NDArray[np.signedinteger[Any]]  # as short as the task allows
 Unsigned = NDArray[np.unsignedinteger[Any]]  # likewise
-Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Words = NDArray[np.uint32]
-Index = Any  # a whole number; numba finds out of which type
+Index = Any  # an integer, of a type that numba infers
 Numbers = Any  # a number, or a vector of them
 LANES = 16  # agents whose actions are chosen at once
-SIDE_BY_SIDE = (0,) * LANES  # a tuple, whose length compiled functions know
-Edges = tuple[int, ...]  # one number, or two where tasks have edges: kernels are compiled for either, and free without
+SIDE_BY_SIDE = (0,) * LANES  # a tuple, as its length is a constant in compiled functions
+Edges = tuple[int, ...]  # one number, or two where tasks have edges, so that kernels are compiled for either
 
-u64: Any = np.uint64  # an index of this type is never taken for one from the end, which would cost time
+u64: Any = np.uint64  # for indices: numba checks whether those of signed types are negative, which takes time

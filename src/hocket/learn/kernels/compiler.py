@@ -15,19 +15,18 @@ from numba.core.registry import CPUDispatcher
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Three things have no public name in numba: to leave out reference counts, to tell when a file of its cache is out of
-# date or there (`cache_file`, `is_compiled`), and to do without a cache that cannot be read or written. So
+# Three things have no public name in numba: to leave out reference counts, to tell whether a file of its cache exists
+# and is up to date (`cache_file`, `is_compiled`), and to do without a cache that cannot be read or written. So
 # pyproject.toml has an upper bound for numba, and a test says whether a newer one has them.
 LEAN: dict[str, Any] = {  # no reference counts, no exceptions, no entry for C
     "_nrt": False,
     "error_model": "numpy",
     "no_cfunc_wrapper": True,
 }
-FUNCTION_CACHE: Any = caching.FunctionCache  # numba says nothing of its types
+FUNCTION_CACHE: Any = caching.FunctionCache  # numba has no annotations
 INNER = {**LEAN, "forceinline": True, "no_cpython_wrapper": True}
 
-# numba compiles anew when the file of a kernel has changed; what kernels are made of stands in other files, too: the
-# numbers that they draw, and the structs that they take.
+# numba compiles a kernel again when its file has changed; functions and structs that it uses are also in other files.
 _ROOT = Path(__file__).parents[2]
 _SOURCES = [
     *(_ROOT / "learn").glob("kernels/*.py"),
@@ -38,7 +37,7 @@ _SOURCES = [
 
 
 def stamp_of(sources: Iterable[Path]) -> str:
-    """Fingerprint what is in some files."""
+    """Hash the content of some files."""
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(sources) if path.exists())).hexdigest()
 
 
@@ -46,7 +45,7 @@ STAMP = stamp_of(_SOURCES)
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function that Python calls. It makes no arrays, so that nothing has to count who uses them."""
+    """Compile a function that Python calls. It makes no arrays, so that references need not be counted."""
     compiled: Any = njit(nogil=True, **LEAN)(function)
     if hasattr(compiled, "enable_caching"):  # and is no plain function, as with NUMBA_DISABLE_JIT
         with suppress(RuntimeError):  # the package is read-only and there is no home: no folder to keep it in
@@ -58,12 +57,12 @@ def kernel(function: Function) -> Function:
 
 
 class _Cache(FUNCTION_CACHE):  # type: ignore[misc]
-    """What lies on disk of a kernel. Where that is damaged, or the disk is full, it is compiled, and work goes on."""
+    """A kernel's cache on disk. If it is damaged, or the disk is full, the kernel is compiled without it."""
 
     def load_overload(self, sig: object, target_context: object) -> object:
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # whatever unpickling raises where a file was cut off
+        except Exception:  # unpickling a truncated file may raise anything
             with suppress(OSError):
                 self.flush()
             return None
@@ -74,16 +73,16 @@ class _Cache(FUNCTION_CACHE):  # type: ignore[misc]
 
 
 class _Inner(CPUDispatcher):
-    """A function without an entry for Python: entries of all functions would take a quarter of the time to compile.
+    """A function without a wrapper for Python: wrappers of all functions would take a quarter of the compile time.
 
-    Where Python calls it all the same, as numba's simulator of a graphics processor does, it is compiled with one.
+    If Python calls it all the same, as numba's simulator of a GPU does, it is compiled with a wrapper.
     """
 
     def __call__(self, *arguments: object) -> object:
-        return self._with_entry(*arguments)
+        return self._with_wrapper(*arguments)
 
     @cached_property
-    def _with_entry(self) -> Callable[..., object]:
+    def _with_wrapper(self) -> Callable[..., object]:
         return cast(Callable[..., object], njit(**LEAN)(self.py_func))
 
 
@@ -94,18 +93,18 @@ def inlined(function: Function) -> Function:
     return cast(Function, compiled)
 
 
-def cache_file(compiled: object) -> Any:  # noqa: ANN401 (numba says nothing of its types)
-    """Find where numba notes of which sources a compiled function was made; None where it does not."""
+def cache_file(compiled: object) -> Any:  # noqa: ANN401 (numba has no annotations)
+    """Return numba's record of the sources of a compiled function; None if there is none."""
     stored = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     return stored if hasattr(stored, "_source_stamp") else None
 
 
 def is_compiled(compiled: object) -> bool:
-    """Say whether a kernel lies on disk, compiled of the sources as they are; where nobody can tell, it counts so."""
+    """Say whether a kernel is in the cache on disk, compiled from the present sources; if that is unknown, say so."""
     stored = cache_file(compiled)
     try:
         return not hasattr(stored, "_load_index") or bool(stored._load_index())
-    except OSError:  # a cache that one may not read
+    except OSError:  # no permission to read the cache
         return True
-    except Exception:  # one that is damaged, of which unpickling may say anything
+    except Exception:  # unpickling a damaged cache may raise anything
         return False

@@ -1,4 +1,4 @@
-"""Random numbers as in `hocket.random`, and what is drawn by them: starts, slips, and who is ready."""
+"""Random numbers as in `hocket.random`, and what they decide: starts, slips, and whether teammates are ready."""
 
 from __future__ import annotations
 
@@ -49,34 +49,34 @@ def first_number(key: Numbers, step: int) -> Numbers:
 
 @inlined
 def second_number(key: Numbers, step: int) -> Numbers:
-    """Draw the number that decides the chances in a step."""
+    """Draw the number that decides in a step whether a move slips and whether teammates are ready."""
     return mix(key + (np.uint64(step) * TWO + TWO) * GOLDEN)
 
 
 @inlined
-def start_cell(drawn_from: Index, step: int, first: Index, count: Index, cells: NDArray[np.integer[Any]]) -> Index:
-    """Choose a cell to start in, of so many in a list from a place on, for an episode that begins with a step."""
-    place = u64(first)
+def start_cell(key: Index, step: int, first: Index, count: Index, cells: NDArray[np.integer[Any]]) -> Index:
+    """Choose one of `count` cells in a list from `first` on, in which the episode that begins with a step starts."""
+    index = u64(first)
     if count > 1:
-        drawn = mix(drawn_from + (np.uint64(step) + FIRST_START) * GOLDEN) >> CHANCE_SHIFT
-        place += (drawn * u64(count)) >> CHANCE_BITS
-    return cells[place]
+        drawn = mix(key + (np.uint64(step) + FIRST_START) * GOLDEN) >> CHANCE_SHIFT
+        index += (drawn * u64(count)) >> CHANCE_BITS
+    return cells[index]
 
 
 @inlined
 def drawn_part(drawn: Numbers) -> Numbers:
-    """Turn a random number into one from [0, 1)."""
+    """Map a random number to [0, 1)."""
     return converted(converted(drawn >> ACTION_SHIFT, np.int32), np.float32) * ACTION_UNIT
 
 
 @inlined
 def slip_outcome(drawn: Numbers, limit: int) -> Numbers:
-    """Choose the outcome of a move, as `hocket.task.grid.slip_outcome` does: 0 as intended, 1 or 2 astray."""
+    """Choose the outcome of a move as `hocket.task.grid.slip_outcome` does: 0 as intended, 1 or 2 slipped."""
     slip = converted(drawn >> CHANCE_SHIFT, np.uint32)
     return counted(slip < np.uint32(limit)) + counted(slip < np.uint32(limit // 2))
 
 
 @inlined
 def sync_draw(drawn: np.uint64) -> np.int64:
-    """Read off what decides whether simulated teammates are ready."""
+    """Return the part of a number that decides whether simulated teammates are ready."""
     return np.int64(drawn & CHANCE_MASK)

@@ -1,13 +1,12 @@
-"""The team world: everyone moves, synchronises and remembers. Test episodes with fixed policies."""
+"""A step of the team: moves, synchronisation of events, and memories."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hocket.learn.kernels.arrays import Bools, Edges, Index, Ints, Shorts, Whole, u64
+from hocket.learn.kernels.arrays import Bools, Doubles, Edges, Index, Ints, Keys, Shorts, Whole, Words, u64
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.draws import start_cell, stream_key
 from hocket.random import TEAM
@@ -15,68 +14,68 @@ from hocket.task.bodies import NO_BODIES, NONE_GOES, ONE_IN_REGION
 
 ENDLESS, GOING, DONE = -1, 0, 1  # how a step ends: it never settles, the task is not done yet, or it is
 FEW = 4  # agents
-SPENT = -(1 << 40)  # the tally of an edge event that has happened in this step: no number of proposals makes up for it
+SPENT = -(1 << 40)  # tally of an edge event that has happened in this step: no number of proposals offsets it
 
 
 class TeamTables(NamedTuple):
-    """What the team world needs to know of a task (see `hocket.task.tables.Tables`)."""
+    """A task's tables that a step of the team needs (see `hocket.task.tables.Tables`)."""
 
     next_cell: Whole  # [W, D, S, A, K]
-    world: NDArray[np.int32]  # [N]
+    world: Words  # [N]
     dynamics: Shorts  # [N, U]
     kind: Whole  # [N, arrivals]
-    offset: NDArray[np.int32]  # [N, S]
+    offset: Words  # [N, S]
     event: Whole  # [N, U, H, C]
     next_state: Shorts  # [N, U, H, C]
     is_final: Bools  # [N, U]
-    knowers: NDArray[np.int32]  # [E]
-    first_knower: NDArray[np.int32]  # [E + 1]
-    knower: NDArray[np.int32]  # [sum of knowers]
-    first_memory: NDArray[np.int32]  # [E + 1]
-    memory_agent: NDArray[np.int32]  # [all that is remembered]
+    knowers: Words  # [E]
+    first_knower: Words  # [E + 1]
+    knower: Words  # [sum of knowers]
+    first_memory: Words  # [E + 1]
+    memory_agent: Words  # [all that is remembered]
     memory_bit: Shorts  # [all that is remembered]
-    first_start: NDArray[np.int32]  # [N + 1]
-    start_cell: NDArray[np.int32]  # [all cells in which agents may start]
+    first_start: Words  # [N + 1]
+    start_cell: Words  # [all cells in which agents may start]
     initial: Shorts  # [N]
     slip_limit: int
     is_edge: Bools  # [E]
     edges: Edges
     most_rounds: int
     body_rule: int
-    body: NDArray[np.int32]  # [S], or nothing
-    reward: NDArray[np.float64]  # [N, U, H, C]
+    body: Words  # [S], or nothing
+    reward: Doubles  # [N, U, H, C]
     has_rewards: bool  # other than 1 for completing the task
 
 
-class TeamRoom(NamedTuple):
-    """Room for what a team works out within a step."""
+class TeamWorkspace(NamedTuple):
+    """Buffers within a step of a team."""
 
     kind: Ints  # [N] of the agents' steps
     following: Ints  # [N] the next states of the agents' machines; -1 between rounds
-    tally: Ints  # [E] how many propose an event; negative where it is spent; zero between steps
-    before: Ints  # [N] where agents with bodies came from
-    claim: Ints  # [S] who goes to a cell, if agents have bodies; zero between steps
+    tally: Ints  # [E] how many agents propose an event; negative where it is spent; zero between steps
+    before: Ints  # [N] the cells of agents with bodies before the step
+    claim: Ints  # [S] which agent goes to a cell, if agents have bodies; zero between steps
 
 
 class TeamState(NamedTuple):
-    """Where a team is; owned by the caller and used again for every episode.
+    """The state of a team; owned by the caller and used again for every episode.
 
-    Many teams are one of these with an axis more: the first, where they share the room, or else the last.
+    Many teams are one of these with an axis more: the first, if they share the workspace, or else the last.
     """
 
     cell: Ints  # [N]
     state: Ints  # [N] of the agents' machines
     memory: Ints  # [N] bits
-    key: NDArray[np.uint64]  # [N] of the streams of random numbers
+    key: Keys  # [N] of the streams of random numbers
     finish: Ints  # [N] when the agent's machine was first final, in steps; -1: never
     event_time: Ints  # [E] when the event first happened, in steps; -1: never
-    earned: NDArray[np.float64]  # [N] what the agent's machine has paid in the episode, where a task has rewards
-    room: TeamRoom
+    earned: Doubles  # [N] what the agent's machine has paid in the episode, where a task has rewards
+    workspace: TeamWorkspace
 
 
 @inlined
 def reset_team(time: Index, team: TeamState, tables: TeamTables) -> bool:
-    """Put everyone back to the start, by the random numbers of a step; say whether the task is done already."""
+    """Begin an episode, by the random numbers of a step; say whether the task is done already."""
     done = True
     for agent in range(len(team.cell)):
         first = tables.first_start[agent]
@@ -95,7 +94,7 @@ def reset_team(time: Index, team: TeamState, tables: TeamTables) -> bool:
 
 @inlined
 def arrive(agent: Index, action: Index, outcome: Index, team: TeamState, tables: TeamTables) -> Index:
-    """Let an agent act, whichever way it slips, and propose events; return how many of them everyone proposes now."""
+    """Let an agent act, with a given slip, and propose events; return how many of these all agents propose now."""
     index, cell = u64(agent), u64(team.cell[agent])
     dynamics = u64(tables.dynamics[index, u64(team.state[index])])
     end = tables.next_cell[u64(tables.world[index]), dynamics, cell, u64(action), u64(outcome)]
@@ -104,11 +103,11 @@ def arrive(agent: Index, action: Index, outcome: Index, team: TeamState, tables:
 
 @inlined
 def enter(agent: Index, cell: Index, team: TeamState, tables: TeamTables) -> Index:
-    """Let an agent go to a cell and propose events; agents with bodies propose when it is clear where all end up."""
+    """Let an agent go to a cell and propose events; agents with bodies propose when the cells of all are known."""
     before = team.cell[agent]
     team.cell[agent] = cell
     if tables.body_rule != NO_BODIES:
-        team.room.before[agent] = before
+        team.workspace.before[agent] = before
         return np.int64(0)
     note_kind(agent, before, team, tables)
     return propose(agent, team, tables)
@@ -116,124 +115,131 @@ def enter(agent: Index, cell: Index, team: TeamState, tables: TeamTables) -> Ind
 
 @inlined
 def note_kind(agent: Index, before: Index, team: TeamState, tables: TeamTables) -> None:
-    """Note of which kind an agent's step was."""
+    """Record the kind of an agent's step."""
     index = u64(agent)
     offset = u64(tables.offset[index, u64(before)]) if len(tables.edges) > 1 else u64(0)
-    team.room.kind[index] = tables.kind[index, offset + u64(team.cell[index])]
+    team.workspace.kind[index] = tables.kind[index, offset + u64(team.cell[index])]
 
 
 @inlined
-def is_clash(rule: int, unit: NDArray[np.int32], before: Ints, cell: Ints, claim: Ints) -> bool:
-    """Say whether agents with bodies would be in each other's way; `claim` is as in `hold_apart`."""
+def is_clash(rule: int, unit: Words, before: Ints, cell: Ints, claim: Ints) -> bool:
+    """Say whether two agents with bodies would be in one cell or region, or swap; `claim` is as in `hold_apart`."""
     clash, agents = False, u64(len(cell))
-    if agents <= u64(FEW) and rule != ONE_IN_REGION:  # then it is sooner to look at all pairs
+    if agents <= u64(FEW) and rule != ONE_IN_REGION:  # then comparing all pairs is faster
         for agent in range(u64(1), agents):
             for other in range(agent):
                 swap = cell[agent] == before[other] and cell[other] == before[agent]
                 clash = clash or cell[agent] == cell[other] or swap
         return clash
     for agent in range(agents):
-        place = unit[u64(cell[agent])]
-        if place >= 0:
-            clash = clash or claim[u64(place)] != 0
-            claim[u64(place)] = agent + u64(1)
+        target = unit[u64(cell[agent])]
+        if target >= 0:
+            clash = clash or claim[u64(target)] != 0
+            claim[u64(target)] = agent + u64(1)
     for agent in range(agents):
         if rule != ONE_IN_REGION:
-            other = u64(claim[u64(before[agent])]) - u64(1)  # who comes to where this one was, and was not seen yet
+            other = u64(claim[u64(before[agent])]) - u64(1)  # the agent that goes to this one's former cell
             clash = clash or (other < agents and other != agent and cell[agent] == before[other])
-        place = unit[u64(cell[agent])]
-        if place >= 0:
-            claim[u64(place)] = 0
+        target = unit[u64(cell[agent])]
+        if target >= 0:
+            claim[u64(target)] = 0
     return clash
 
 
 @inlined
-def hold_apart(rule: int, unit: NDArray[np.int32], before: Ints, cell: Ints, held: Ints, claim: Ints) -> None:
-    """Leave agents with bodies where they were before, as far as `hocket.task.bodies` says.
+def hold_apart(rule: int, unit: Words, before: Ints, cell: Ints, held: Ints, claim: Ints) -> None:
+    """Leave agents with bodies in their former cells where `hocket.task.bodies` says so.
 
-    `held` is room for a mark of each agent, -1 between steps, and `claim` for one of each cell, zero between steps.
+    `held` and `claim` are buffers for marks of agents, -1 between steps, and of cells, zero between steps.
     """
     clash, agents = is_clash(rule, unit, before, cell, claim), u64(len(cell))
     while clash:
         for agent in range(agents):
-            place, left = unit[u64(cell[agent])], unit[u64(before[agent])]
-            if place >= 0 and left == place:
-                claim[u64(place)] = agent + u64(1)
-            elif left >= 0 and rule == ONE_IN_REGION:
-                claim[u64(left)] = np.int64(-1) - np.int64(agent)  # who comes after this one is first
+            target, source = unit[u64(cell[agent])], unit[u64(before[agent])]
+            if target >= 0 and source == target:
+                claim[u64(target)] = agent + u64(1)
+            elif source >= 0 and rule == ONE_IN_REGION:
+                claim[u64(source)] = np.int64(-1) - np.int64(agent)  # the first agent after this one may enter
         clash = False
         for turn in range(agents + agents if rule == ONE_IN_REGION else agents):
             agent = turn if turn < agents else turn - agents
-            place = unit[u64(cell[agent])]
-            if place >= 0 and unit[u64(before[agent])] != place:
-                first = claim[u64(place)]
+            target = unit[u64(cell[agent])]
+            if target >= 0 and unit[u64(before[agent])] != target:
+                first = claim[u64(target)]
                 if first <= 0 and np.int64(turn) >= -first:
-                    claim[u64(place)] = agent + u64(1)
+                    claim[u64(target)] = agent + u64(1)
                 elif first > 0 and first != np.int64(agent) + np.int64(1):
                     clash, held[agent], other = True, 0, u64(first) - u64(1)
-                    if rule == NONE_GOES and unit[u64(before[other])] != place:
+                    if rule == NONE_GOES and unit[u64(before[other])] != target:
                         held[other] = 0
         if not clash and rule != ONE_IN_REGION:
             for agent in range(agents):
-                other = u64(claim[u64(before[agent])]) - u64(1)  # who comes to where this one was
+                other = u64(claim[u64(before[agent])]) - u64(1)  # the agent that goes to this one's former cell
                 if other < agents and other != agent and cell[agent] == before[other]:
                     held[agent] = 0
         for agent in range(agents):
-            place, left = unit[u64(cell[agent])], unit[u64(before[agent])]
-            if place >= 0:
-                claim[u64(place)] = 0
-            if left >= 0:
-                claim[u64(left)] = 0
+            target, source = unit[u64(cell[agent])], unit[u64(before[agent])]
+            if target >= 0:
+                claim[u64(target)] = 0
+            if source >= 0:
+                claim[u64(source)] = 0
             if held[agent] == 0:
                 cell[agent], held[agent] = before[agent], np.int64(-1)
 
 
 @inlined
 def propose(agent: int, team: TeamState, tables: TeamTables) -> Index:
-    """Count an agent among those that propose its events; return how many of them everyone proposes now."""
-    kind = u64(team.room.kind[agent])
+    """Add an agent to the tallies of the events it proposes; return how many of them all knowers propose now."""
+    kind = u64(team.workspace.kind[agent])
     ready = np.int64(0)
     for slot in range(u64(tables.event.shape[3])):
         proposed = tables.event[u64(agent), u64(team.state[agent]), kind, slot]
         if proposed < 0:
             break
         event = u64(proposed)
-        team.room.tally[event] += 1
-        ready += int(team.room.tally[event] == tables.knowers[event])
+        team.workspace.tally[event] += 1
+        ready += int(team.workspace.tally[event] == tables.knowers[event])
     return ready
 
 
 @inlined
 def withdraw(agent: int, team: TeamState, tables: TeamTables) -> None:
-    """Take back what an agent has proposed."""
-    kind = u64(team.room.kind[agent])
+    """Remove an agent from the tallies of the events it proposes."""
+    kind = u64(team.workspace.kind[agent])
     for slot in range(u64(tables.event.shape[3])):
         proposed = tables.event[u64(agent), u64(team.state[agent]), kind, slot]
         if proposed < 0:
             break
         event = u64(proposed)
-        team.room.tally[event] = min(team.room.tally[event], np.int64(0))
+        team.workspace.tally[event] = min(team.workspace.tally[event], np.int64(0))
 
 
 @inlined
 def settle(ready: Index, time: int, team: TeamState, tables: TeamTables) -> int:
-    """Let events happen in rounds until nothing more can, so many being ready; return DONE, GOING or ENDLESS."""
+    """Let events happen in rounds until none is `ready`, that is proposed by all; return DONE, GOING or ENDLESS."""
     if tables.body_rule != NO_BODIES:
-        hold_apart(tables.body_rule, tables.body, team.room.before, team.cell, team.room.following, team.room.claim)
+        hold_apart(
+            tables.body_rule,
+            tables.body,
+            team.workspace.before,
+            team.cell,
+            team.workspace.following,
+            team.workspace.claim,
+        )
         for agent in range(len(team.cell)):
-            note_kind(agent, team.room.before[agent], team, tables)
+            note_kind(agent, team.workspace.before[agent], team, tables)
             ready += propose(agent, team, tables)
     rounds = 0
     while ready > 0 and rounds < tables.most_rounds:
-        for event in range(len(team.room.tally)):
-            if team.room.tally[event] == tables.knowers[event] and tables.knowers[event] > 0:
+        for event in range(len(team.workspace.tally)):
+            if team.workspace.tally[event] == tables.knowers[event] and tables.knowers[event] > 0:
                 _happen(event, time, team, tables)
         for agent in range(len(team.cell)):
             withdraw(agent, team, tables)
         ready = np.int64(0)
         for agent in range(len(team.cell)):
-            if team.room.following[agent] >= 0:
-                team.state[agent], team.room.following[agent] = team.room.following[agent], np.int64(-1)
+            if team.workspace.following[agent] >= 0:
+                team.state[agent], team.workspace.following[agent] = team.workspace.following[agent], np.int64(-1)
             ready += propose(agent, team, tables)
         rounds += 1
     done = True
@@ -244,37 +250,37 @@ def settle(ready: Index, time: int, team: TeamState, tables: TeamTables) -> int:
         if is_final and team.finish[agent] < 0:
             team.finish[agent] = time
     if len(tables.edges) > 1 and rounds > 0:
-        for event in range(len(team.room.tally)):
-            team.room.tally[event] = 0
+        for event in range(len(team.workspace.tally)):
+            team.workspace.tally[event] = 0
     return ENDLESS if ready > 0 else int(done)
 
 
 @inlined
 def _happen(event: int, time: int, team: TeamState, tables: TeamTables) -> None:
-    """Let an event happen, unless an agent that knows it has taken part in one of this round."""
+    """Let an event happen, unless an agent that knows it has taken part in another event of this round."""
     begin, end = tables.first_knower[event], tables.first_knower[event + 1]
-    for place in range(begin, end):
-        if team.room.following[u64(tables.knower[place])] >= 0:
+    for index in range(begin, end):
+        if team.workspace.following[u64(tables.knower[index])] >= 0:
             return
-    for place in range(begin, end):
-        agent = u64(tables.knower[place])
-        state, kind = u64(team.state[agent]), u64(team.room.kind[agent])
+    for index in range(begin, end):
+        agent = u64(tables.knower[index])
+        state, kind = u64(team.state[agent]), u64(team.workspace.kind[agent])
         for slot in range(u64(tables.event.shape[3])):
             if tables.event[agent, state, kind, slot] == event:
-                team.room.following[agent] = tables.next_state[agent, state, kind, slot]
+                team.workspace.following[agent] = tables.next_state[agent, state, kind, slot]
                 if tables.has_rewards:
                     team.earned[agent] += tables.reward[agent, state, kind, slot]
     if len(tables.edges) > 1 and tables.is_edge[event]:
-        team.room.tally[event] = SPENT
+        team.workspace.tally[event] = SPENT
     if team.event_time[event] < 0:
         team.event_time[event] = time
-    for place in range(tables.first_memory[event], tables.first_memory[event + 1]):
-        team.memory[u64(tables.memory_agent[place])] |= np.int64(1) << np.int64(tables.memory_bit[place])
+    for index in range(tables.first_memory[event], tables.first_memory[event + 1]):
+        team.memory[u64(tables.memory_agent[index])] |= np.int64(1) << np.int64(tables.memory_bit[index])
 
 
 @inlined
 def team_return(team: TeamState, done: bool, tables: TeamTables) -> float:
-    """Add up what an episode has paid so far: all agents' rewards, or 1 once the task is done where only that pays."""
+    """Compute the return so far: the sum of all agents' rewards, or 1 if the task is done and only that pays."""
     if not tables.has_rewards:
         return 1.0 if done else 0.0
     paid = 0.0
@@ -285,7 +291,7 @@ def team_return(team: TeamState, done: bool, tables: TeamTables) -> float:
 
 @inlined
 def begin_team(seed: Index, number: Index, team: TeamState, tables: TeamTables) -> bool:
-    """Give everyone the random numbers of a test episode, and a start; say whether the task is done already."""
+    """Begin a test episode of a seed; say whether the task is done already."""
     for agent in range(len(team.key)):
         team.key[agent] = stream_key(TEAM, seed, agent, number)
     return reset_team(0, team, tables)

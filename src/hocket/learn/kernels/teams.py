@@ -1,7 +1,7 @@
-"""Many copies of a team, a step of all of them at a time: test episodes, and environments whose actions others choose.
+"""Many copies of a team that step together: test episodes, and vector environments.
 
-In test episodes, actions and their outcomes are chosen for as many agents at once as a vector takes, whichever copies
-they belong to; copies that are done are left out from then on.
+In test episodes, actions and slips are drawn for LANES agents at once, of one copy or several; copies whose episode is
+over are left out from then on.
 """
 
 from __future__ import annotations
@@ -10,10 +10,21 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket.learn.kernels.actions import FAILED, NEVER_SETTLED, PlayParameters, choose, load_rows
-from hocket.learn.kernels.arrays import LANES, SIDE_BY_SIDE, Bools, Floats, Index, Ints, Shorts, Words, u64
+from hocket.learn.kernels.arrays import (
+    LANES,
+    SIDE_BY_SIDE,
+    Bools,
+    Doubles,
+    Floats,
+    Index,
+    Ints,
+    Keys,
+    Shorts,
+    UInts,
+    u64,
+)
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.draws import first_number, second_number, slip_outcome
 from hocket.learn.kernels.team import (
@@ -40,12 +51,12 @@ class Teams(NamedTuple):
 
     seed: Any  # [copies] of np.uint64
     number: Any  # [copies] of np.uint64: of the episode, among those of the seed
-    copies: TeamState  # [copies, ...] which share the room
+    copies: TeamState  # [copies, ...] which share the workspace
 
 
 @inlined
 def begin(copy: Index, teams: Teams, tables: TeamTables) -> bool:
-    """Begin the episode that a copy's seed and number say; say whether the task is done already."""
+    """Begin a copy's episode, by its seed and number; say whether the task is done already."""
     return begin_team(teams.seed[copy], teams.number[copy], row(teams.copies, copy), tables)
 
 
@@ -53,34 +64,34 @@ def begin(copy: Index, teams: Teams, tables: TeamTables) -> bool:
 
 
 class Learnt(NamedTuple):
-    """What seeds have learnt, and by what agents choose from it beside their cells."""
+    """The q-functions of seeds, and what agents observe besides their cells."""
 
     q: Floats  # [seeds, N, S, A, V]
-    observed: Ints  # [copies, N] one of V: the state of a machine, the memory, or an option; -1: nothing is chosen
+    observed: Ints  # [copies, N] one of V: a machine state, memory or option; -1: an option is still to be chosen
 
 
 class Choices(NamedTuple):
-    """Room for what is chosen in a step."""
+    """Buffers for the actions and slips of a step."""
 
-    going: NDArray[np.uint64]  # [copies] whose episodes are not over
-    policy: NDArray[np.uint64]  # [copies]
-    value: Floats  # [A, LANES] of the actions of some agents
-    key: NDArray[np.uint64]  # [LANES] of the same agents
-    action: Words  # [copies * N and a few more] of the agents of all copies that are going
-    outcome: Words  # likewise
+    going: Keys  # [copies] those whose episodes are not over
+    policy: Keys  # [copies] the index of the seed
+    value: Floats  # [A, LANES] of the actions of LANES agents
+    key: Keys  # [LANES] of the same agents
+    action: UInts  # [copies * N and a few more] of the agents of all copies that are going
+    outcome: UInts  # likewise
 
 
 def make_choices(copies: int, agents: int) -> Choices:
-    """Make room for the choices of so many copies; first all are going, each by a policy of its own."""
+    """Make buffers for some copies; at first all are going, and each has its own policy."""
     going, policy = (np.arange(copies, dtype=np.uint64) for _ in range(2))
     action, outcome = np.zeros((2, copies * agents + LANES), np.uint32)
     return Choices(going, policy, np.zeros((5, LANES), np.float32), np.zeros(LANES, np.uint64), action, outcome)
 
 
 class EpisodeRound(NamedTuple):
-    """Episodes that are played at once, one by each copy: of each seed as many, one seed after the other."""
+    """Episodes that are played at once, one by each copy: equally many of each seed, one seed after the other."""
 
-    seeds: NDArray[np.uint64]
+    seeds: Keys
     first: int  # number of each seed's first episode
     each: int  # how many of a seed
     tables: TeamTables
@@ -88,8 +99,8 @@ class EpisodeRound(NamedTuple):
     choices: Choices
     play: PlayParameters  # with any seed
     recording: Recording  # of the first of all
-    visits: Ints  # [N, S] how often agents are in cells after a step, in all episodes; of no cells: nobody asked
-    begin: int  # place of the first copy's among the episodes of all seeds
+    visits: Ints  # [N, S] how often agents are in cells after a step, in all episodes; [N, 0] to leave them out
+    begin: int  # index of the first copy's episode among those of all seeds
     steps: Ints  # [copies] out: steps, FAILED if the task was not done in time, or NEVER_SETTLED
 
 
@@ -97,12 +108,12 @@ class EpisodeRound(NamedTuple):
 def choose_for_all(
     learnt: Learnt, going: Index, time: int, play: PlayParameters, team: TeamState, choices: Choices, slip_limit: int
 ) -> None:
-    """Choose for every agent of the copies that are going."""
-    agents, place, agent, first = u64(team.cell.shape[1]), ZERO, ZERO, ZERO
-    while place < going:
+    """Choose an action and an outcome for every agent of the copies that are going."""
+    agents, index, agent, first = u64(team.cell.shape[1]), ZERO, ZERO, ZERO
+    while index < going:
         count = ZERO
-        while count < u64(LANES) and place < going:
-            copy = choices.going[place]
+        while count < u64(LANES) and index < going:
+            copy = choices.going[index]
             observed, cell = u64(max(learnt.observed[copy, agent], np.int64(0))), u64(team.cell[copy, agent])
             for action in range(ACTIONS):
                 choices.value[action, count] = learnt.q[choices.policy[copy], agent, cell, action, observed]
@@ -111,7 +122,7 @@ def choose_for_all(
             agent += ONE
             if agent == agents:
                 agent = ZERO
-                place += ONE
+                index += ONE
         keys, values = load(choices.key, ZERO, LANES), load_rows(choices.value, ZERO, u64(LANES), SIDE_BY_SIDE)
         store(choices.action, first, choose(values, play.beta, play.greedy, first_number(keys, time)))
         store(choices.outcome, first, slip_outcome(second_number(keys, time), slip_limit))
@@ -120,7 +131,7 @@ def choose_for_all(
 
 @inlined
 def play_by(choose_by: Choose, learnt: Any, episodes: EpisodeRound) -> None:  # noqa: ANN401 (what `choose_by` takes)
-    """Play episodes, in which a function chooses as `choose_for_all` does."""
+    """Play episodes in which `choose_by` chooses, in place of `choose_for_all`."""
     _, _, _, tables, teams, choices, play, recording, visits, _, steps = episodes
     agents, going = u64(teams.copies.cell.shape[1]), ZERO
     for copy in range(u64(len(steps))):
@@ -135,12 +146,12 @@ def play_by(choose_by: Choose, learnt: Any, episodes: EpisodeRound) -> None:  # 
             going += ONE
     for time in range(play.most_steps):
         choose_by(learnt, going, time, play, teams.copies, choices, tables.slip_limit)
-        left = ZERO
-        for place in range(going):
-            copy, ready = choices.going[place], np.int64(0)
+        remaining = ZERO
+        for index in range(going):
+            copy, ready = choices.going[index], np.int64(0)
             team, is_first = row(teams.copies, copy), copy == ZERO and episodes.begin == 0
             for agent in range(agents):
-                action, outcome = choices.action[place * agents + agent], choices.outcome[place * agents + agent]
+                action, outcome = choices.action[index * agents + agent], choices.outcome[index * agents + agent]
                 if is_first and time < len(recording.action):
                     recording.action[time, agent] = action
                 ready += arrive(agent, action, outcome, team, tables)
@@ -152,11 +163,11 @@ def play_by(choose_by: Choose, learnt: Any, episodes: EpisodeRound) -> None:  # 
                 for agent in range(agents):
                     visits[agent, u64(team.cell[agent])] += 1
             if ended == GOING:
-                choices.going[left] = copy
-                left += ONE
+                choices.going[remaining] = copy
+                remaining += ONE
             else:
                 steps[copy] = time + 1 if ended == DONE else NEVER_SETTLED
-        going = left
+        going = remaining
         if going == ZERO:
             return
 
@@ -171,16 +182,16 @@ def play_teams(learnt: Learnt, episodes: EpisodeRound) -> None:
 
 
 class Clock(NamedTuple):
-    """How far the copies are, for each of them."""
+    """The progress of each copy's episode."""
 
-    time: Ints  # steps of the episode
-    is_over: Bools  # whether the episode is
+    time: Ints  # [copies] steps so far
+    is_over: Bools  # [copies]
 
 
 class Earned(NamedTuple):
-    """What comes of a step, for each copy."""
+    """The reward of each copy in a step, and how its episode ends: [copies]."""
 
-    reward: NDArray[np.float64]
+    reward: Doubles
     terminated: Bools
     truncated: Bools
 
@@ -195,16 +206,11 @@ def begin_teams(teams: Teams, clock: Clock, tables: TeamTables) -> None:
 
 @kernel
 def step_teams(
-    actions: Shorts,  # [copies, N]
-    teams: Teams,
-    clock: Clock,
-    tables: TeamTables,
-    max_episode_steps: int,
-    earned: Earned,
+    actions: Shorts, teams: Teams, clock: Clock, tables: TeamTables, max_episode_steps: int, earned: Earned
 ) -> bool:
-    """Let every copy act, but for those whose episode is over, which begin the next one; say whether all settled.
+    """Let every copy act or, if its episode is over, begin the next one; say whether all steps have settled.
 
-    Afterwards `event_time` is not -1 where the event has happened in this step.
+    Afterwards `event_time` is -1 for events that have not happened in this step.
     """
     settled = True
     for copy in range(u64(len(clock.time))):

@@ -1,10 +1,9 @@
-"""Several numbers at once: vectors of a fixed width, which compiled code keeps in the registers of the processor.
+"""Vectors of a fixed width for numba (SIMD), which compiled code keeps in the registers of the processor.
 
-Compilers find such vectors by themselves only where they can prove that arrays do not overlap, and they rarely can. So
-numba is taught a type for them: `load` and `store` go between arrays and vectors; `+ - * >> << & ^ >= < ==` and `max`
-work number by number, also with a scalar of the same type; the functions below do the rest. Nothing is rounded another
-way than scalars are. Functions of `draws` and `actions` that use nothing but these operators take vectors as they take
-scalars.
+Compilers vectorise by themselves only where they can prove that arrays do not overlap, and they rarely can. `load` and
+`store` copy between arrays and vectors; `+ - * >> << & ^ >= < ==` and `max` work number by number, also with a scalar
+of the same type; the functions below do the rest. Results are rounded as those of scalars are. Functions of `draws` and
+`actions` that use only these operators take vectors as well as scalars.
 """
 
 from __future__ import annotations
@@ -44,21 +43,21 @@ class _VectorModel(extending.models.PrimitiveModel):
 
 
 def _operands(context: Code, builder: Code, kinds: Code, values: Code) -> tuple[Vector, list[Code]]:
-    """Turn a scalar beside a vector into a vector."""
+    """Broadcast a scalar operand to the width of the other, a vector."""
     vector = next(kind for kind in kinds if isinstance(kind, Vector))
 
     def spread(kind: Kind, value: Code) -> Code:
         if isinstance(kind, Vector):
             return value
-        number, nothing = context.cast(builder, value, kind, vector.scalar), ir.Constant(ir.IntType(32), 0)
-        first = builder.insert_element(ir.Constant(context.get_value_type(vector), ir.Undefined), number, nothing)
+        number, zero = context.cast(builder, value, kind, vector.scalar), ir.Constant(ir.IntType(32), 0)
+        first = builder.insert_element(ir.Constant(context.get_value_type(vector), ir.Undefined), number, zero)
         return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), vector.width), None))
 
     return vector, [spread(kind, value) for kind, value in zip(kinds, values, strict=True)]
 
 
 def _fits(one: Kind, other: Kind) -> Vector | None:
-    """Find the vector's type where two may be combined: both the same, or one a scalar of the other's."""
+    """Return the vector type of two operands: both are of it, or one is a scalar of its type; None if neither."""
     if isinstance(one, Vector):
         return one if other in (one, one.scalar) else None
     return other if isinstance(other, Vector) and one == other.scalar else None
@@ -108,16 +107,14 @@ def _largest(builder: Code, vector: Vector, one: Code, other: Code) -> Code:
     return builder.select(_test(">")(builder, vector, other, one), other, one)  # as Python does, with NaN too
 
 
-_define(operator.add, _arithmetic("add"), is_test=False)
-_define(operator.sub, _arithmetic("sub"), is_test=False)
-_define(operator.mul, _arithmetic("mul"), is_test=False)
+for _operator, _name in ((operator.add, "add"), (operator.sub, "sub"), (operator.mul, "mul")):
+    _define(_operator, _arithmetic(_name), is_test=False)
 _define(operator.rshift, _shift_right, is_test=False)
 _define(operator.lshift, lambda builder, _, one, other: builder.shl(one, other), is_test=False)
 _define(operator.and_, lambda builder, _, one, other: builder.and_(one, other), is_test=False)
 _define(operator.xor, lambda builder, _, one, other: builder.xor(one, other), is_test=False)
-_define(operator.ge, _test(">="), is_test=True)
-_define(operator.lt, _test("<"), is_test=True)
-_define(operator.eq, _test("=="), is_test=True)
+for _operator, _name in ((operator.ge, ">="), (operator.lt, "<"), (operator.eq, "==")):
+    _define(_operator, _test(_name), is_test=True)
 _define(max, _largest, is_test=False)
 
 
@@ -127,7 +124,7 @@ def _pointer(context: Code, builder: Code, array: Code, data: Code, start: Code,
 
 
 def emitted(function: Callable[..., Code]) -> Callable[..., Code]:
-    """Make a function that kernels call of one that takes types, and returns the result's and how to compute it."""
+    """Make a function for kernels from one that takes types, and returns the result's type and a code generator."""
     return cast(Callable[..., Code], extending.intrinsic(prefer_literal=True)(function))
 
 
@@ -152,19 +149,19 @@ def _store(array: Kind, value: Kind, align: int) -> Code:
 
 @emitted
 def load(_: Code, array: Kind, start: Kind, width: Kind) -> Code:
-    """Read so many numbers of an array, flattened, from a place on: a constant, or as many as a tuple has."""
+    """Read a vector from a flattened array, from an index on; `width` is a constant or a tuple of that length."""
     return _load(array, width, array.dtype.bitwidth // 8)
 
 
 @emitted
 def store(_: Code, array: Kind, start: Kind, value: Kind) -> Code:
-    """Write a vector to an array, flattened, from a place on."""
+    """Write a vector to a flattened array, from an index on."""
     return _store(array, value, array.dtype.bitwidth // 8)
 
 
 @emitted
 def load_row(_: Code, array: Kind, start: Kind, width: Kind) -> Code:
-    """Read as `load` does, from a multiple of 16 bytes on, which a graphics processor reads at once."""
+    """Read as `load` does, from a multiple of 16 bytes on, which a GPU reads in one instruction."""
     return _load(array, width, ROW)
 
 
@@ -176,7 +173,7 @@ def store_row(_: Code, array: Kind, start: Kind, value: Kind) -> Code:
 
 @emitted
 def where(_: Code, test: Kind, one: Kind, other: Kind) -> Code:
-    """Take numbers of the first vector where a test holds, and of the second elsewhere; one test may be for all."""
+    """Take numbers of the first vector where a test is true, and of the second elsewhere; one test may be for all."""
     vector: Kind = _fits(one, other)
 
     def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
@@ -187,55 +184,44 @@ def where(_: Code, test: Kind, one: Kind, other: Kind) -> Code:
 
 
 @emitted
-def take(_: Code, vector: Kind, places: Kind) -> Code:
-    """Take the numbers of a vector at some places in it."""
-
-    def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
-        result = ir.Constant(values[0].type, ir.Undefined)
-        for number in range(vector.width):  # which the compiler knows as one instruction
-            at = ir.Constant(ir.IntType(32), number)
-            result = builder.insert_element(
-                result, builder.extract_element(values[0], builder.extract_element(values[1], at)), at
-            )
-        return result
-
-    return vector(vector, places), emit
+def take(_: Code, vector: Kind, indices: Kind) -> Code:
+    """Take the numbers of a vector at some indices, which compilers make one instruction."""
+    return _take(vector, indices, lambda builder, numbers, index: builder.extract_element(numbers, index))
 
 
 @emitted
-def pick(_: Code, vector: Kind, place: Kind) -> Code:
-    """Take the number of a vector at a place, by comparisons: registers have no places that a number could name."""
-
-    return vector.scalar(vector, types.uint32), lambda _, builder, __, values: _pick(builder, vector, *values)
+def pick(_: Code, vector: Kind, index: Kind) -> Code:
+    """Take the number of a vector at an index, by comparisons: registers cannot be addressed by a number."""
+    return vector.scalar(vector, types.uint32), lambda _, builder, __, values: _pick(builder, *values)
 
 
 @emitted
-def pick_each(_: Code, vector: Kind, places: Kind) -> Code:
-    """Take the numbers of a vector at some places in it, by comparisons, and 0 for places that it has not."""
+def pick_each(_: Code, vector: Kind, indices: Kind) -> Code:
+    """Take the numbers of a vector at some indices, by comparisons, and 0 for an index that is out of range."""
+    return _take(vector, indices, _pick)
 
+
+def _take(vector: Vector, indices: Kind, read: Callable[..., Code]) -> Code:
     def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
         result = ir.Constant(values[0].type, ir.Undefined)
-        for number in range(vector.width):
-            at = ir.Constant(ir.IntType(32), number)
-            there = _pick(builder, vector, values[0], builder.extract_element(values[1], at))
-            result = builder.insert_element(result, there, at)
+        for at in map(ir.IntType(32), range(vector.width)):
+            taken = read(builder, values[0], builder.extract_element(values[1], at))
+            result = builder.insert_element(result, taken, at)
         return result
 
-    return vector(vector, places), emit
+    return vector(vector, indices), emit
 
 
-def _pick(builder: Code, vector: Vector, numbers: Code, place: Code) -> Code:
+def _pick(builder: Code, numbers: Code, index: Code) -> Code:
     result = ir.Constant(numbers.type.element, 0)
-    for number in range(vector.width):
-        at = ir.Constant(ir.IntType(32), number)
-        here = builder.icmp_unsigned("==", place, at)
-        result = builder.select(here, builder.extract_element(numbers, at), result)
+    for at in map(ir.IntType(32), range(numbers.type.count)):
+        result = builder.select(builder.icmp_unsigned("==", index, at), builder.extract_element(numbers, at), result)
     return result
 
 
 @emitted
 def converted(_: Code, numbers: Kind, kind: Kind) -> Code:
-    """Convert numbers to another type, towards zero; truth values to 0 and 1. A scalar becomes a scalar."""
+    """Convert numbers to another type, rounding towards zero; Booleans become 0 and 1."""
     scalar = kind.instance_type
     result = numbers.of(scalar) if isinstance(numbers, Vector) else scalar
 
@@ -259,7 +245,6 @@ def converted(_: Code, numbers: Kind, kind: Kind) -> Code:
 def reinterpreted(_: Code, numbers: Kind, kind: Kind) -> Code:
     """Read the bits of numbers as those of another type."""
     result = numbers.of(kind.instance_type) if isinstance(numbers, Vector) else kind.instance_type
-
     return result(numbers, kind), lambda context, builder, _, values: builder.bitcast(
         values[0], context.get_value_type(result)
     )
@@ -267,33 +252,32 @@ def reinterpreted(_: Code, numbers: Kind, kind: Kind) -> Code:
 
 @emitted
 def counted(_: Code, test: Kind) -> Code:
-    """Turn a truth value into 0 or 1, and a vector of them into one of such numbers."""
+    """Convert Booleans to 0 and 1."""
     result = test.of(types.uint32) if isinstance(test, Vector) else types.int64
-
     return result(test), lambda context, builder, _, values: builder.zext(values[0], context.get_value_type(result))
 
 
 # Structs whose arrays have an axis more than those of one team, lane or run.
 
 
-def _cut(typing: Code, kind: Kind, place: Kind, depth: int) -> tuple[Kind, Callable[..., Code]]:
-    """Cut an array, or the arrays of a struct; return what becomes of its type, and how to compute it."""
+def _index(typing: Code, kind: Kind, index: Kind, depth: int) -> tuple[Kind, Callable[..., Code]]:
+    """Index an array, or the arrays of a struct; return the type of the result, and a code generator."""
     if isinstance(kind, types.Array):
-        signature = typing.resolve_function_type(operator.getitem, (kind, place), {})
+        signature = typing.resolve_function_type(operator.getitem, (kind, index), {})
 
-        def cut_array(context: Code, builder: Code, value: Code, at: Code) -> Code:
-            index = context.cast(builder, at, place, signature.args[1])
-            return context.get_function(operator.getitem, signature)(builder, (value, index))
+        def index_array(context: Code, builder: Code, value: Code, at: Code) -> Code:
+            converted_index = context.cast(builder, at, index, signature.args[1])
+            return context.get_function(operator.getitem, signature)(builder, (value, converted_index))
 
-        return signature.return_type, cut_array
+        return signature.return_type, index_array
     if not (depth and isinstance(kind, types.BaseNamedTuple)):
         return kind, lambda context, builder, value, at: value
-    cuts = [_cut(typing, part, place, depth - 1) for part in kind.types]
-    result = types.BaseTuple.from_types([part for part, _ in cuts], kind.instance_class)
+    fields = [_index(typing, part, index, depth - 1) for part in kind.types]
+    result = types.BaseTuple.from_types([part for part, _ in fields], kind.instance_class)
 
     def emit(context: Code, builder: Code, value: Code, at: Code) -> Code:
-        values = (builder.extract_value(value, number) for number in range(len(cuts)))
-        parts = [cut(context, builder, part, at) for (_, cut), part in zip(cuts, values, strict=True)]
+        values = (builder.extract_value(value, number) for number in range(len(fields)))
+        parts = [code(context, builder, part, at) for (_, code), part in zip(fields, values, strict=True)]
         return context.make_tuple(builder, result, parts)
 
     return result, emit
@@ -301,19 +285,19 @@ def _cut(typing: Code, kind: Kind, place: Kind, depth: int) -> tuple[Kind, Calla
 
 @emitted
 def row(typing: Code, struct: Kind, index: Kind) -> Code:
-    """Take a row of every array of a struct; what else is in it stays as it is, and so do structs."""
-    result, cut = _cut(typing, struct, index, depth=1)
-    return result(struct, index), lambda context, builder, _, values: cut(context, builder, *values)
+    """Take a row of every array of a struct; its other fields stay as they are, structs among them."""
+    result, code = _index(typing, struct, index, depth=1)
+    return result(struct, index), lambda context, builder, _, values: code(context, builder, *values)
 
 
 @emitted
 def column(typing: Code, struct: Kind, index: Kind) -> Code:
-    """Take a column of every array of a struct, and of those in it; neighbouring threads have neighbouring ones."""
-    place = types.Tuple((types.ellipsis, index))
-    result, cut = _cut(typing, struct, place, depth=2)
+    """Take a column of each array of a struct, and of structs in it; neighbouring threads have neighbouring columns."""
+    pair = types.Tuple((types.ellipsis, index))
+    result, code = _index(typing, struct, pair, depth=2)
 
     def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
-        at = context.make_tuple(builder, place, (context.get_dummy_value(), values[1]))
-        return cut(context, builder, values[0], at)
+        at = context.make_tuple(builder, pair, (context.get_dummy_value(), values[1]))
+        return code(context, builder, values[0], at)
 
     return result(struct, index), emit

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.learn.kernels.arrays import Doubles, Floats, Words
 from hocket.learn.learner import Arrays, machine_shapes
 from hocket.learn.optimal import OptimalSettings, kernel
 from hocket.learn.world import cells_before, distinct
@@ -43,7 +44,7 @@ def solve(table: IndividualTable, discount: float, tolerance: float) -> NDArray[
     return (solve_at_once if is_small else solve_in_order)(table, discount, tolerance)
 
 
-def solve_at_once(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.float64]:
+def solve_at_once(table: IndividualTable, discount: float, tolerance: float) -> Doubles:
     """Compute optimal action values in sweeps over all machine states and cells, with nothing to compile."""
     ends = [table.next_cell[table.dynamics, :, action, 0] + table.offset for action in range(len(ACTIONS))]  # [U, S]
     weights, slipped = outcome_probabilities(table.slip), [slipped_actions(outcome) for outcome in range(OUTCOMES)]
@@ -69,7 +70,7 @@ def solve_at_once(table: IndividualTable, discount: float, tolerance: float) -> 
     return np.ascontiguousarray(q.transpose(2, 0, 1))
 
 
-def solve_in_order(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.float32]:
+def solve_in_order(table: IndividualTable, discount: float, tolerance: float) -> Floats:
     """Compute optimal action values where something may still change, nearest to the rewards first."""
     world, states = _planning_tables(table, discount), len(table.dynamics)
     pairs = states * table.cells
@@ -117,7 +118,7 @@ def _planning_tables(table: IndividualTable, discount: float) -> kernel.Planning
     )
 
 
-def _sources(table: IndividualTable) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _sources(table: IndividualTable) -> tuple[Words, Words]:
     """List for each machine state and kind of step the states from which such a step may lead to it.
 
     Returns where each begins [U x H + 1], and all of them.

@@ -10,18 +10,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from hocket.learn.kernels.arrays import Bools, Floats, Index, Ints, u64
+from hocket.learn.kernels.arrays import Bools, Doubles, Floats, Index, Ints, Words, u64
 from hocket.learn.kernels.compiler import inlined, kernel
 
 QUARTER_TURNS, STAY = u64(4), u64(4)
 PART = 1e-9  # of a value that it may be off by; single precision, in which values are kept, has less
 TINY = 1e-50  # that nobody could keep in single precision
-
-Doubles = NDArray[np.float64]
-Words = NDArray[np.int32]
 
 
 class PlanningTables(NamedTuple):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hocket.learn.kernels.arrays import Doubles
 from hocket.learn.optimal import OptimalSettings
 from hocket.learn.reference import TableWorld
 from hocket.task.grid import ACTIONS, OUTCOMES, outcome_probabilities
 
 
-def solve(world: TableWorld, slip: float, settings: OptimalSettings) -> NDArray[np.float64]:
+def solve(world: TableWorld, slip: float, settings: OptimalSettings) -> Doubles:
     """Compute the optimal action values with simulated teammates: [cells, actions, machine states]."""
     gamma, slips = settings.discount, outcome_probabilities(slip)
     q = np.zeros((world.cells, len(ACTIONS), world.states))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hocket.errors import SettingsError, TaskError
 from hocket.graphs import can_reach, make_graph
+from hocket.learn.kernels.arrays import Doubles, Floats, Ints
 from hocket.learn.learner import Arrays, Player, Shapes
 from hocket.learn.optimal_team import OptimalTeamSettings, kernel
 from hocket.learn.testing import Recording, TestResults, recording
@@ -20,7 +21,7 @@ from hocket.random import TEAM
 from hocket.task.grid import ACTIONS, STAY, outcome_probabilities
 from hocket.task.tables import SettledCases, Tables
 from hocket.task.teamwork.joint import JointSpace, joint_space, reachable_states
-from hocket.task.teamwork.play import Ints, TeamMoves, play_team
+from hocket.task.teamwork.play import TeamMoves, play_team
 
 MOST_JOINT_STATES = 20_000_000
 MOST_JOINT_ACTIONS = 5**6
@@ -65,7 +66,7 @@ class OptimalTeamBlock:
         self.arrays(0)  # which are planned once: there is nothing to learn
 
     @cached_property
-    def action(self) -> NDArray[np.float32]:
+    def action(self) -> Floats:
         """The best joint action of each joint state."""
         settings = self.settings
         return solve_jointly(self.space, settings.tolerance, settings.max_episode_steps, settings.discount)[1]
@@ -87,7 +88,7 @@ def _known_ends(space: JointSpace, world: WorldModel) -> list[Ints]:
 
 def solve_jointly(
     space: JointSpace, tolerance: float, most_steps: int, discount: float = 1.0
-) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+) -> tuple[Doubles, Floats]:
     """Compute the fewest expected steps of each joint state, a failure counting as the most, and the best action.
 
     Where a task has rewards: the largest discounted return. Joint states are looked at in the reverse order of how
@@ -153,8 +154,8 @@ def _count_steps(
     space: JointSpace,
     model: kernel.JointModel,
     room: kernel.JointBuffers,
-    value: NDArray[np.float64],
-    action: NDArray[np.float32],
+    value: Doubles,
+    action: Floats,
 ) -> bool:
     """Fill in the fewest steps where nobody slips; return False, and nothing, if there are too many joint actions."""
     size = min(space.states + kernel.ENDS, MOST_LISTED // len(room.block))

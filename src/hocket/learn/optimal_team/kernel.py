@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hocket.learn.kernels.arrays import u64
+from hocket.learn.kernels.arrays import Doubles, Floats, Ints, Words, u64
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.team import hold_apart
 from hocket.task.bodies import NO_BODIES
@@ -20,10 +19,6 @@ ACTIONS = u64(5)
 STAY = 4
 ENDS = 2  # places that stand for all joint states in which the task is done, and in which it can never be done
 FULL = -1  # instead of the number of joint states, if there are too many for the arrays
-
-Ints = NDArray[np.int64]
-Words = NDArray[np.int32]
-Doubles = NDArray[np.float64]
 
 
 class JointModel(NamedTuple):
@@ -113,7 +108,7 @@ def improve(
     order: Ints,  # the joint states to update
     model: JointModel,
     value: Doubles,  # [joint states] expected costs
-    action: NDArray[np.float32],  # [joint states] out: the best joint action
+    action: Floats,  # [joint states] out: the best joint action
     most: float,  # the steps that count for a failure
     room: JointBuffers,
 ) -> float:
@@ -184,7 +179,7 @@ def count_back(
     queue: Words,  # [likewise] buffer
     steps: Words,  # [likewise] buffer
     value: Doubles,  # [all joint states] in: `most`; out: the fewest steps
-    action: NDArray[np.float32],  # [all joint states] out: the best joint action
+    action: Floats,  # [all joint states] out: the best joint action
     most: float,
     room: JointBuffers,
 ) -> None:

@@ -9,12 +9,12 @@ import numpy as np
 
 from hocket.background import in_threads
 from hocket.learn.episodes import pick_fields
-from hocket.learn.kernels.arrays import Floats, Ints
+from hocket.learn.kernels.arrays import Doubles, Floats, Ints
 from hocket.learn.learner import Arrays, Block, machine_shapes
 from hocket.learn.reviews import TableTeam, WorldReviewedBlock, believed_table, is_reviewed, next_review
 from hocket.learn.sweep import SweepSettings, kernel
 from hocket.learn.sweep.beliefs import FIRST_FULL_SEARCH, Beliefs, imagined_moves
-from hocket.learn.sweep.kernel import Doubles, MoveModel, SweepParameters
+from hocket.learn.sweep.kernel import MoveModel, SweepParameters
 from hocket.learn.sweep.planning import AgentView, Sweeper, make_view, open_moves, plan
 from hocket.learn.world import CommonTries, MoveTable, WorldModel, list_moves
 from hocket.random import TRAINING, start_draw, stream_key

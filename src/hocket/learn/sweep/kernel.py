@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket.learn.kernels.actions import greedy_action
-from hocket.learn.kernels.arrays import Bools, Floats, Index, Ints, u64
+from hocket.learn.kernels.arrays import Bools, Doubles, Floats, Index, Ints, Words, u64
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.draws import first_number, second_number, slip_outcome, start_cell, sync_draw
 
@@ -24,9 +23,6 @@ LEAST, MOST = -1e300, 1e300
 TINY = 1e-50  # that nobody could keep in single precision
 PRECISION = 1e-9  # of the values by which policies are tested, as a part of each
 MOST_SWEEPS = 10_000
-
-Doubles = NDArray[np.float64]
-Words = NDArray[np.int32]
 
 
 class Queue(NamedTuple):
@@ -37,7 +33,7 @@ class Queue(NamedTuple):
 
     cell: Ints  # [S] of which the first `size` count
     place: Ints  # [S] where a cell is in it; -1: it is not
-    urgency: NDArray[np.float64]  # [S]
+    urgency: Doubles  # [S]
     size: Ints  # [1]
 
 

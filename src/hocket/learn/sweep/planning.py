@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from hocket.learn.episodes import pick_fields
-from hocket.learn.kernels.arrays import Floats, Ints
+from hocket.learn.kernels.arrays import Doubles, Floats, Ints
 from hocket.learn.sweep import kernel
-from hocket.learn.sweep.kernel import MOST_SWEEPS, PRECISION, Doubles, MoveModel, SweepTables
+from hocket.learn.sweep.kernel import MOST_SWEEPS, PRECISION, MoveModel, SweepTables
 from hocket.learn.world import MoveTable, list_moves
 from hocket.task.grid import ACTIONS, Grid
 from hocket.task.individual import IndividualTable
