@@ -1,4 +1,4 @@
-"""Files of arrays (.npz) that say what they belong to, without pickle; their sizes are known before they are read."""
+"""Files of arrays (.npz) with metadata, without pickle; the size of an array is checked before it is read."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import FormatError
-from hocket.files import MEGABYTE, open_regular
+from hocket.files import MEGABYTE, open_regular, write_whole
 
 COMPRESSION = 1  # of 1 to 9; the usual 6 takes twice as long and saves a twelfth
-LARGEST_ABOUT = MEGABYTE  # of what arrays belong to
+LARGEST_ABOUT = MEGABYTE  # of the metadata
 UNREADABLE = (
     ValueError, KeyError, TypeError, AttributeError, MemoryError, RecursionError, NotImplementedError, EOFError,
     zipfile.BadZipFile, zlib.error, RuntimeError, SyntaxError, TokenError,
@@ -28,7 +28,7 @@ UNREADABLE = (
 
 
 def pack_arrays(about: Mapping[str, object], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return what such a file contains."""
+    """Return the content of a file with metadata and arrays."""
     text = np.frombuffer(json.dumps(about).encode(), np.uint8)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION) as archive:
@@ -38,9 +38,16 @@ def pack_arrays(about: Mapping[str, object], arrays: Mapping[str, NDArray[Any]])
     return buffer.getvalue()
 
 
+def write_archive(path: str | Path, what: str, content: bytes) -> None:
+    """Write such a file; `what` it is has an article."""
+    if Path(path).suffix.lower() != ".npz":
+        raise FormatError(f"{what}'s file ends in .npz", path=path)
+    write_whole(Path(path), content)
+
+
 @contextmanager
 def open_archive(path: Path, what: str, content: bytes | None = None) -> Iterator[zipfile.ZipFile]:
-    """Open such a file or its content, and name it in whatever is wrong with it; `what` it should be has an article."""
+    """Open such a file or its content, and name the file in errors; `what` it should be has an article."""
     with open_regular(path) if content is None else io.BytesIO(content) as file:
         try:
             with zipfile.ZipFile(file) as archive:
@@ -54,12 +61,12 @@ def open_archive(path: Path, what: str, content: bytes | None = None) -> Iterato
 
 
 def read_about(archive: zipfile.ZipFile) -> Any:  # noqa: ANN401
-    """Read what the arrays belong to."""
+    """Read the metadata."""
     return json.loads(read_array(archive, "about", np.dtype(np.uint8), LARGEST_ABOUT).tobytes())
 
 
 def read_array(archive: zipfile.ZipFile, name: str, kind: np.dtype[Any], most: int) -> NDArray[Any]:
-    """Read one array of so many bytes at most; its size is known before it is unpacked."""
+    """Read one array of at most so many bytes; its size is checked before it is unpacked."""
     entry = archive.getinfo(f"{name}.npy")
     with archive.open(entry) as file:
         if np.lib.format.read_magic(file) != (1, 0):

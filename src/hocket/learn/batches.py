@@ -1,4 +1,4 @@
-"""Seeds that train side by side, how long they train in one go, whom they tell of it, and what becomes of them."""
+"""Seeds that train together, in pieces of which length, and the runs that they become."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from hocket.learn.testing import TestTable
 from hocket.learn.world import WorldModel
 from hocket.task.task import Task
 
-FIRST_PIECE = 100  # steps that are trained before anybody looks at the clock ...
-FIRST_WORK = 10_000  # ... or as many as make up so many agent-steps
+FIRST_PIECE = 100  # steps of the first piece of training ...
+FIRST_WORK = 10_000  # ... or fewer, so that it has at most so many agent-steps
 HARDLY_LESS = 0.75
-MOMENT = 0.1  # seconds that a piece of training may take, so that a wish to stop is heard ...
-LANE = 0.00005  # ... or so many for each agent of each seed, whose values have to be fetched from memory for a piece
+MOMENT = 0.1  # seconds that a piece may take, so that training can be stopped ...
+LANE = 0.00005  # ... or so many for each agent of each seed, whose values a piece has to fetch from memory
 
-Report = Callable[[int, Sequence[int]], None]  # is told of agent-steps that are done, and how many tests then took
-StopSignal = Callable[[], bool]  # says whether somebody wishes that training ends
+Report = Callable[[int, Sequence[int]], None]  # takes how many agent-steps are done, and the steps of the last tests
+StopSignal = Callable[[], bool]  # says whether training has to end
 
 
 class Batch(NamedTuple):
-    """Seeds of one learner on one task that one thread trains side by side."""
+    """Seeds of one learner on one task that one thread trains together."""
 
     task: Task
     learner: str
@@ -37,7 +37,7 @@ class Batch(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Say which runs these are: task, learner and the settings that are not the default's."""
+        """The task, the learner and the settings that differ from the defaults."""
         usual = asdict(type(self.settings)())
         changed = [name_value(name, value) for name, value in asdict(self.settings).items() if value != usual[name]]
         return " ".join((self.task.name, self.learner, *changed))
@@ -45,13 +45,13 @@ class Batch(NamedTuple):
     def make_run(
         self, seed: int, arrays: Arrays, tests: TestTable, steps: int, seconds: float, world: WorldModel | None = None
     ) -> Run:
-        """Gather what has become of a seed."""
+        """Make the run of a seed."""
         about = (self.task.name, self.task.digest, self.learner, seed, asdict(self.settings))
         return Run(tests, Policy(*about, arrays, self.task), self.settings, steps, seconds, world)
 
 
 class Pace:
-    """Chooses how many steps to train in one go: as many as take a moment. What is learnt does not depend on it."""
+    """Chooses how many steps to train in a piece: as many as take a moment. Results do not depend on it."""
 
     def __init__(self, lanes: int = 1) -> None:
         self.steps, self.least = max(1, min(FIRST_PIECE, FIRST_WORK // lanes)), 1
@@ -59,7 +59,7 @@ class Pace:
         self.halved: tuple[int, float] | None = None  # the piece that was too long, and its seconds
 
     def take(self, steps: int, seconds: float) -> None:
-        """Take note of how long a piece took; where half of it takes hardly less, smaller ones only cost more."""
+        """Adapt to the seconds that a piece took; if half of it takes hardly less, pieces do not get smaller."""
         halved, self.halved = self.halved, None
         if halved is not None and steps == self.steps and seconds > HARDLY_LESS * halved[1]:
             self.steps = self.least = halved[0]
@@ -79,7 +79,7 @@ def train_in_pieces(
     pace: Pace,
     stop: StopSignal | None,
 ) -> int:
-    """Train and test every so often, until all steps are done or `stop` says so; return the steps."""
+    """Train, with a test every `test_every` steps, until all steps are done or `stop` is true; return the steps."""
     done, every = 0, settings.test_every
     while done < steps and not (stop is not None and stop()):
         piece, begin = min(every - done % every, steps - done, pace.steps), time.perf_counter()

@@ -56,10 +56,8 @@ class DeviceMeasurements:
 
 @njit(nogil=True)
 def straightforward(table: IndividualTable, seed: int, steps: int) -> Floats:
-    """Train one lane as one would write it down: numpy's generator, one exponential per action, no tricks.
-
-    Of the table, cells that follow are by machine state, and the rest by arrival; chances are summed up.
-    """
+    """Train one lane as one would write it down: numpy's generator, one exponential per action, no tricks. Of the
+    table, cells that follow are by machine state, and the rest by arrival; chances are summed up."""
     next_cell, next_state, reward, limit = table.next_cell, table.next_state, table.reward, table.chance
     is_final, offset, slip = table.is_final, table.offset, table.slip
     start, initial = table.starts[0], table.initial

@@ -1,4 +1,4 @@
-"""Test episodes in the team world: its tables, room for a team and its recording, and the player of q-functions."""
+"""Test episodes in the team world: tables and states of teams for kernels, and the player of q-functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from hocket.learn.kernels.actions import NEVER_SETTLED, PlayParameters
-from hocket.learn.kernels.arrays import Edges, Floats, Ints, Keys, Unsigned
+from hocket.learn.kernels.arrays import Floats, Ints, Keys, UWhole
 from hocket.learn.kernels.team import TeamState, TeamTables, TeamWorkspace
 from hocket.learn.kernels.teams import EpisodeRound, Learnt, Teams, make_choices, play_teams
 from hocket.learn.learner import Arrays, Block, Player, PolicyInput
@@ -21,44 +21,44 @@ from hocket.task.tables import Tables
 
 Struct = TypeVar("Struct", bound=tuple[Any, ...])
 
-Kept = tuple[Recording, Ints] | None  # room for a record of the first episode, and for visits: [N, S]
+Kept = tuple[Recording, Ints] | None  # the record of the first episode, and visits: [N, S]
 
-AT_ONCE = 4096  # agents that play side by side, of however many teams
+AT_ONCE = 4096  # agents, of all teams that play at once
 
 
 def team_tables(tables: Tables) -> TeamTables:
-    """Pick what the team world needs."""
+    """Make the tables of a team's step."""
     return pick_fields(TeamTables, tables, slip_limit=threshold(tables.slip), edges=edges_of(tables))
 
 
 def pick_fields(kind: type[Struct], source: object, /, **others: object) -> Struct:
-    """Make a struct of another one's fields of the same names, and of others."""
+    """Make a struct from the fields of the same names of a source, and from others."""
     names = [name for name in kind._fields if name not in others]  # type: ignore[attr-defined]
     return kind(**{name: getattr(source, name) for name in names}, **others)
 
 
-def edges_of(tables: Tables) -> Edges:
-    """Say whether a task has edges, in a form for which kernels are compiled."""
+def edges_of(tables: Tables) -> tuple[int, ...]:
+    """Say whether a task has edges, as a tuple whose length is a constant in kernels."""
     return (0, 0) if tables.is_edge.any() else (0,)
 
 
-def unsigned(numbers: Numbers) -> Unsigned:
-    """Let indices that are never negative be of a type that cannot be, and as short."""
+def unsigned(numbers: Numbers) -> UWhole:
+    """Convert indices to an unsigned type of the same size."""
     return numbers.astype(np.uint16) if numbers.dtype == np.int16 else numbers.astype(np.uint32)
 
 
 def team_state(tables: Tables, *copies: int) -> TeamState:
-    """Make room for a team, or for so many copies of it."""
+    """Make the state of a team, or of so many copies of it."""
     agents, events = len(tables.start), len(tables.knowers)
     cell, state, memory, finish = (np.zeros((*copies, agents), np.int64) for _ in range(4))
     kind, tally, before, claim = (np.zeros(size, np.int64) for size in (agents, events, agents, len(tables.body)))
-    room = TeamWorkspace(kind=kind, following=np.full(agents, -1, np.int64), tally=tally, before=before, claim=claim)
+    workspace = TeamWorkspace(kind, np.full(agents, -1, np.int64), tally, before, claim)
     key, event_time = np.zeros(cell.shape, np.uint64), np.full((*copies, events), -1, np.int64)
-    return TeamState(cell, state, memory, key, finish, event_time, np.zeros(cell.shape), room)
+    return TeamState(cell, state, memory, key, finish, event_time, np.zeros(cell.shape), workspace)
 
 
 def training_teams(tables: Tables, seeds: Sequence[int]) -> TeamState:
-    """Make room for a team of each seed, with the keys of its training streams."""
+    """Make the state of each seed's team, with the keys of its training streams."""
     return team_state(tables, len(seeds))._replace(key=training_keys(seeds, len(tables.start)))
 
 
@@ -68,20 +68,20 @@ def training_keys(seeds: Sequence[int] | Ints, agents: int) -> Keys:
 
 
 def make_teams(tables: Tables, copies: int) -> Teams:
-    """Make room for so many copies of a team."""
+    """Make so many copies of a team."""
     return Teams(np.zeros(copies, np.uint64), np.zeros(copies, np.uint64), team_state(tables, copies))
 
 
 def require_settled(settled: bool) -> None:
-    """Refuse to go on where a step has not settled."""
+    """Raise an error if a step has not settled."""
     if not settled:
         raise EndlessError("events")
 
 
 class TeamPlayer(Player, ABC):
-    """Plays in the team world, many teams side by side."""
+    """Plays episodes of many teams at once in the team world."""
 
-    arrays: ClassVar[tuple[str, ...]]  # of which policies are made up
+    arrays: ClassVar[tuple[str, ...]]  # names of those of a policy
     is_stacked: ClassVar[bool] = False  # whether a block has each of them with an axis for seeds
 
     def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
@@ -110,15 +110,14 @@ class TeamPlayer(Player, ABC):
     def play_all(
         self, learnt: Sequence[Floats], seeds: Sequence[int], numbers: range, greedy: bool, kept: Kept = None
     ) -> TestResults:
-        """Play episodes of each seed with what it has learnt, some at a time; of the first of all, keep a record."""
+        """Play episodes of each seed with what it has learnt, and record the first of all."""
         agents, count = len(self.finish), len(seeds) * len(numbers)
         results, size = self.make_results(count), max(1, min(count, AT_ONCE // agents))
         if self.copies != size:
             self.copies, self.teams, self.choices = size, make_teams(self.tables, size), make_choices(size, agents)
-        which = (np.array(seeds, np.uint64), numbers.start, len(numbers))
-        how = PlayParameters(self.beta, greedy, 0, self.max_episode_steps)
-        watched = kept or (self.no_record, self.no_visits)
-        about = (*which, self.world, self.teams, self.choices, how, *watched)
+        episodes = (np.array(seeds, np.uint64), numbers.start, len(numbers))
+        play = PlayParameters(self.beta, greedy, 0, self.max_episode_steps)
+        about = (*episodes, self.world, self.teams, self.choices, play, *(kept or (self.no_record, self.no_visits)))
         for first in range(0, count, size):
             part = slice(first, min(first + size, count))
             self.launch(learnt, EpisodeRound(*about, first, results.steps[part]))
@@ -130,11 +129,11 @@ class TeamPlayer(Player, ABC):
 
     @abstractmethod
     def launch(self, learnt: Sequence[Floats], episodes: EpisodeRound) -> None:
-        """Let a kernel play episodes."""
+        """Play episodes by a kernel."""
 
 
 class ValuePlayer(TeamPlayer):
-    """Plays a q-function for each agent, over its cell and what it looks at: [N, S, A, U or M]."""
+    """Plays each agent's q-function over its cell and its machine state or memory: [N, S, A, U or M]."""
 
     arrays = ("q",)
     policy_input = PolicyInput.MACHINE
@@ -146,7 +145,7 @@ class ValuePlayer(TeamPlayer):
 
 
 class StackPlayer(ValuePlayer):
-    """Plays q-functions that a block has in one array."""
+    """Plays q-functions that a block has in one array, with an axis for seeds."""
 
     is_stacked = True
 

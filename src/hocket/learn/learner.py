@@ -1,4 +1,4 @@
-"""What a learner is: how it trains, how its policies play, and what others have to know of it."""
+"""What a learner provides: training, playing its policies, and its description."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hocket.task.tables import Tables
 
 Arrays = Mapping[str, Floats]
 Shapes = Mapping[str, tuple[int, ...]]
-ShapesOf = Callable[[str], Shapes | None]  # of the arrays of a learner, by its name; None where nobody knows
+ShapesOf = Callable[[str], Shapes | None]  # of the arrays of a learner, by its name; None if they are unknown
 
 
 def machine_shapes(tables: Tables) -> Shapes:
@@ -39,25 +39,24 @@ class PolicyInput(Enum):
 
 
 class Block(Protocol):
-    """Several seeds of one learner, side by side."""
+    """Several seeds of one learner that train together."""
 
     def train(self, begin: int, steps: int) -> None:
         """Train all seeds from step `begin` on."""
 
     def arrays(self, index: int) -> Arrays:
-        """Show what the seed at `index` has learnt so far."""
+        """Return what the seed at `index` has learnt so far."""
 
 
 class Player:
-    """Plays test episodes with a learner's policies, by a method `play` or `play_many` of its own, on which the others
-    build; each thread needs its own."""
+    """Plays test episodes; a subclass defines `play` or `play_many`. Each thread needs its own player."""
 
     finish: Ints  # [N] when each agent was first done in the last episode, in steps; -1: never
-    event_time: Ints  # [E] when each event first happened in it, likewise; empty where nobody keeps it
-    returns: Doubles  # [N] what each agent's machine paid in it; empty where only completion pays
+    event_time: Ints  # [E] when each event first happened in it, likewise; empty if that is not kept
+    returns: Doubles  # [N] what each agent's machine paid in it; empty if only completion pays
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
-        """Play episode `number` of a seed; return its steps, or -1 where the task was not done."""
+        """Play episode `number` of a seed; return its steps, or -1 if the task was not done."""
         results = self.play_many(arrays, seed, range(number, number + 1), greedy, record)
         self.finish[:], self.event_time[:] = results.finish[0], results.event_time[0]
         self.returns[:] = results.returns[0]
@@ -66,31 +65,30 @@ class Player:
     def play_many(
         self, arrays: Arrays, seed: int, numbers: range, greedy: bool, record: Recording | None = None
     ) -> TestResults:
-        """Play episodes of a seed; of the first one, keep a record where there is room for one."""
+        """Play episodes of a seed, and record the first one."""
         results, nothing = self.make_results(len(numbers)), recording(0, len(self.finish))
         for index, number in enumerate(numbers):
-            results.steps[index] = self.play(arrays, seed, number, greedy, nothing if index or not record else record)
-            self._note(results, index)
+            self._play_into(results, index, arrays, seed, number, greedy, nothing if index or not record else record)
         return results
 
     def count_visits(self, arrays: Arrays, seed: int, numbers: range, most_steps: int, visits: Ints) -> TestResults:
         """Play greedy episodes of a seed, of at most so many steps; count how often agents are in cells: [N, S]."""
         results, record = self.make_results(len(numbers)), recording(most_steps, len(self.finish))
-        first = np.arange(len(visits)) * visits.shape[1]  # everyone at once, each with cells of its own
+        first = np.arange(len(visits)) * visits.shape[1]  # of each agent in `visits`, flattened
         for index, number in enumerate(numbers):
-            steps = results.steps[index] = self.play(arrays, seed, number, True, record)
-            self._note(results, index)
+            steps = self._play_into(results, index, arrays, seed, number, True, record)
             paths = record.cell[: steps if steps >= 0 else most_steps] + first
             visits += np.bincount(paths.ravel(), minlength=visits.size).reshape(visits.shape)
         return results
 
-    def _note(self, results: TestResults, index: int) -> None:
-        """Note what came of the last episode, but for its steps."""
-        results.finish[index], results.event_time[index] = self.finish, self.event_time
-        results.returns[index] = self.returns
+    def _play_into(self, results: TestResults, index: int, *episode: Any) -> int:  # noqa: ANN401 (as `play` takes)
+        steps = self.play(*episode)
+        for column, result in zip(results, (steps, self.finish, self.event_time, self.returns), strict=True):
+            column[index] = result
+        return steps
 
     def make_results(self, count: int) -> TestResults:
-        """Make room for what comes of so many episodes."""
+        """Make arrays for the results of so many episodes."""
         finish, event_time = (np.zeros((count, len(each)), np.int64) for each in (self.finish, self.event_time))
         return TestResults(np.zeros(count, np.int64), finish, event_time, np.zeros((count, len(self.returns))))
 
@@ -102,7 +100,7 @@ class Player:
 
 @dataclass(frozen=True)
 class Learner:
-    """A way to train a team; all that training, tests, files, figures and reports need to know of it."""
+    """An algorithm that trains teams, as training, tests, files, figures and reports see it."""
 
     name: str
     summary: str  # a sentence without its full stop
@@ -111,21 +109,21 @@ class Learner:
     player: Callable[[Tables, float, int], Player]  # tables, temperature, the most steps of an episode
     shapes: Callable[[Tables], Shapes]  # of the arrays that make up a policy, by name
     policy_input: PolicyInput
-    check: Callable[[Tables, Any], None] = lambda tables, settings: None  # refuses what it cannot train on
-    is_reference: bool = False  # nothing is learnt, and figures draw it as a line across
-    steps: int = 250_000  # of training, where nobody says how many
-    train_kernel: Lazy | None = None  # where no other learner uses it, so that it may be compiled beside theirs
+    check: Callable[[Tables, Any], None] = lambda tables, settings: None  # refuses tasks that it cannot train on
+    is_reference: bool = False  # nothing is learnt, and figures draw it as a horizontal line
+    steps: int = 250_000  # of training, by default
+    train_kernel: Lazy | None = None  # if no other learner uses it, so that another process may compile it
     test_kernel: Lazy | None = None  # likewise
     devices: tuple[str, ...] = DEVICES[:1]  # on which it trains
-    extra_bytes: Callable[[Tables], int] = lambda tables: 0  # of memory that a run needs beside its arrays
-    begins_with_world: bool = False  # its blocks are those of `learn.world.PlanningBlock` ...
-    keeps_world: bool = False  # ... and of `learn.world.WorldBlock`
-    plain: Lazy | None = None  # its `PlainLearner`, which trains in worlds that are not hocket's ...
-    needs: str = "it has no plain form"  # ... or why it does not, in half a sentence
+    extra_bytes: Callable[[Tables], int] = lambda tables: 0  # of memory that a run needs besides its arrays
+    begins_with_world: bool = False  # its blocks implement `learn.world.PlanningBlock` ...
+    keeps_world: bool = False  # ... and `learn.world.WorldBlock`
+    plain: Lazy | None = None  # its `PlainLearner`, which trains in wrapped environments ...
+    needs: str = "it has no plain form"  # ... or why there is none, as the end of a sentence
     min_vector_seeds: int = 0  # from so many seeds on, training them together takes less time; 0: it never does
 
     def memory_bytes(self, tables: Tables) -> int:
-        """Estimate how much memory a run needs: its arrays in training, in tests, and as they are kept."""
+        """Estimate the memory of a run: its arrays in training, in tests, and in its policy."""
         return 3 * sum(4 * prod(shape) for shape in self.shapes(tables).values()) + self.extra_bytes(tables)
 
     def check_policy(self, arrays: Arrays, settings: Mapping[str, SettingValue], tables: Tables) -> Settings:

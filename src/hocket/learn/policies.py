@@ -1,4 +1,4 @@
-"""What a run leaves behind: a policy that can be saved, loaded, and played, also by teammates in a game; its tests."""
+"""Runs and their policies, which can be saved, loaded, and played, also by teammates in a game."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import numpy as np
 
 from hocket import __version__
 from hocket.errors import FormatError, SettingsError, TaskError, counted, known_names, printable, shown
-from hocket.files import write_whole
 from hocket.lazy import warn_deprecated
 from hocket.learn.actors import PolicyActor, TeamActors, TrainableWorld, machine_values, make_actors
-from hocket.learn.archives import open_archive, pack_arrays, read_about, read_array
+from hocket.learn.archives import open_archive, pack_arrays, read_about, read_array, write_archive
 from hocket.learn.catalogue import find_learner, references
 from hocket.learn.kernels.arrays import Floats, Ints
 from hocket.learn.learner import PolicyInput, Shapes, ShapesOf
@@ -28,14 +27,14 @@ from hocket.task.grid import ACTIONS
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
-LARGEST_POLICY = 4_000_000_000  # bytes of arrays that are loaded, where nobody knows how many there should be
-LONGEST_NAME = 60  # characters of a task's in a message
-KINDS = {"task": str, "digest": str, "learner": str, "seed": int, "settings": dict}  # of what a policy belongs to
+LARGEST_POLICY = 4_000_000_000  # bytes of arrays that are loaded, if their shapes are unknown
+LONGEST_NAME = 60  # characters of a task's name in a message
+KINDS = {"task": str, "digest": str, "learner": str, "seed": int, "settings": dict}  # types of keys in a policy file
 
 
 @dataclass(frozen=True, repr=False)
 class Policy:
-    """Learnt arrays, and what they belong to."""
+    """Learnt arrays, with their task, learner, seed and settings."""
 
     task: str  # name
     digest: str  # of the task
@@ -43,7 +42,7 @@ class Policy:
     seed: int
     settings: Mapping[str, SettingValue]
     arrays: Mapping[str, Floats]
-    definition: Task | TrainableWorld | None = field(default=None, compare=False)  # where it is known
+    definition: Task | TrainableWorld | None = field(default=None, compare=False)  # None if unknown
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in self.arrays.items())
@@ -51,23 +50,20 @@ class Policy:
 
     def save(self, path: str | Path) -> None:
         """Write the policy to a file (.npz), without pickle."""
-        if Path(path).suffix.lower() != ".npz":
-            raise FormatError("a policy's file ends in .npz", path=path)
-        write_whole(Path(path), self.packed())
+        write_archive(path, "a policy", self.packed())
 
     def require_task(self, digest: str, path: Path | None = None) -> None:
-        """Refuse to be of another task than the one with this digest; `path` is where the policy was found."""
+        """Require that the policy belongs to the task with this digest; `path` is the policy's file."""
         if self.digest != digest:
-            which, name = "this policy " if path is None else "", printable(self.task, LONGEST_NAME)
-            raise FormatError(f"{which}belongs to another task ({name}, or another version of it)", path=path)
+            subject, name = "this policy " if path is None else "", printable(self.task, LONGEST_NAME)
+            raise FormatError(f"{subject}belongs to another task ({name}, or another version of it)", path=path)
 
     def actor(self, agent: str, greedy: bool = True, seed: int = 0) -> PolicyActor:
-        """Make a function of what an agent has learnt: from an observation, or (cell, state name), to an action.
+        """Make a function from an observation, or (cell, state name), to an action, by what an agent has learnt.
 
-        In a wrapped world, which `load_policies(folder, env)` is told of, it is from (observation, state name).
-
-        It takes the best action, any of the best at random, or draws by softmax at the temperature of training. It
-        needs neither the learner nor the compiler.
+        In a wrapped environment, given to `load_policies(folder, env)`, it takes (observation, state name). It returns
+        any of the best actions at random, or draws by softmax at the temperature of training. It needs neither the
+        learner nor the compiler.
         """
         actors = self.actors(greedy, seed)
         if agent not in actors:
@@ -90,10 +86,7 @@ class Policy:
 
 
 def load_policy(path: str | Path, digest: str | None = None, *, shapes: ShapesOf = lambda _: None) -> Policy:
-    """Read a policy; with a task's digest, refuse one that belongs to another task.
-
-    `shapes` says of which shapes a learner's arrays are, where that is known: then larger ones are refused unread.
-    """
+    """Read a policy; with a task's digest, refuse one of another task, and by known `shapes`, refuse larger arrays."""
     path = Path(path)
     with open_archive(path, "a policy") as archive:
         about = _read_about(archive)
@@ -106,7 +99,7 @@ def load_policy(path: str | Path, digest: str | None = None, *, shapes: ShapesOf
 
 
 def peek_policy(path: str | Path) -> Policy:
-    """Read what a policy belongs to, without what was learnt."""
+    """Read a policy without its arrays."""
     with open_archive(Path(path), "a policy") as archive:
         return _read_about(archive)
 
@@ -124,16 +117,16 @@ def _read_about(archive: zipfile.ZipFile) -> Policy:
 
 
 def _read_arrays(archive: zipfile.ZipFile, shapes: Shapes | None) -> dict[str, Floats]:
-    """Read what was learnt, and nothing that is larger or called otherwise than it has to be."""
+    """Read the arrays of a policy, and refuse other names and larger arrays."""
     names = [name.removesuffix(".npy") for name in archive.namelist() if name != "about.npy"]
     if shapes is not None and sorted(names) != sorted(shapes):
         raise ValueError
-    left, arrays = LARGEST_POLICY, {}
+    remaining, arrays = LARGEST_POLICY, {}
     for name in names:
-        kind = np.dtype(np.uint8 if name.startswith("seen.") else np.float32)  # what was seen is text
-        most = left if shapes is None else kind.itemsize * prod(shapes[name])
+        kind = np.dtype(np.uint8 if name.startswith("seen.") else np.float32)  # observations are text
+        most = remaining if shapes is None else kind.itemsize * prod(shapes[name])
         arrays[name] = read_array(archive, name, kind, most)
-        left -= arrays[name].nbytes
+        remaining -= arrays[name].nbytes
     if not arrays:
         raise ValueError
     return arrays
@@ -141,14 +134,14 @@ def _read_arrays(archive: zipfile.ZipFile, shapes: Shapes | None) -> dict[str, F
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """One seed of a learner on a task: its tests, and what it learnt."""
+    """One seed of a learner on a task: its tests, and what it has learnt."""
 
     all_tests: TestTable  # every test episode, of softmax and greedy policies
     policy: Policy
     settings: Settings
     steps: int
-    seconds: float  # of computing; its share, where several runs went side by side
-    world: WorldModel | None = None  # what it learnt of the map, where its learner keeps that
+    seconds: float  # of computing; the run's share, if several trained together
+    world: WorldModel | None = None  # what it has learnt of the map, if its learner keeps that
 
     def __repr__(self) -> str:
         tests = counted(len(self.all_tests), "test")
@@ -173,13 +166,13 @@ class Run:
         return self.all_tests
 
     def curve(self, policy: str = "softmax") -> tuple[Ints, Ints]:
-        """Return the training steps at which tests were made, and the steps that each took."""
+        """Return the training step and the steps of each test."""
         tests = self.tests(policy)
         return tests.step, tests.test_steps
 
 
 def reference_teammates(task: Task, learner: str) -> Teammates:
-    """Let every agent act by what a reference computes, such as optimal policies."""
+    """Make teammates that act by a reference such as optimal policies."""
     about = find_learner(learner)
     if not about.is_reference:
         raise SettingsError(f"{learner} has to learn first; without that act {', '.join(references())}")
@@ -187,7 +180,7 @@ def reference_teammates(task: Task, learner: str) -> Teammates:
 
 
 def trained_teammates(task: Task, policies: Sequence[Policy]) -> Teammates:
-    """Let every agent take the best action that it has learnt: by the first policy over cells and machine states."""
+    """Make teammates that act greedily by the first policy over cells and machine states."""
     usable = (policy for policy in policies if find_learner(policy.learner).policy_input is PolicyInput.MACHINE)
     policy = next(usable, policies[0])
     return _greedy(task, machine_values(task, policy.learner, policy.arrays))
@@ -196,12 +189,11 @@ def trained_teammates(task: Task, policies: Sequence[Policy]) -> Teammates:
 def _greedy(task: Task, q: Floats) -> Teammates:
     """Take the best action by values [N, S, A, U]."""
     best = q.argmax(axis=2)  # [N, S, U]
-    places = {name: {state: u for u, state in enumerate(machine.states)} for name, machine in task.machines.items()}
+    number = {name: {state: u for u, state in enumerate(machine.states)} for name, machine in task.machines.items()}
 
     def choose(episode: TeamEpisode) -> dict[str, str]:
-        return {
-            name: ACTIONS[best[agent, episode.cells[name], places[name][episode.states[name]]]]
-            for agent, name in enumerate(task.agents)
-        }
+        states = [number[name][episode.states[name]] for name in task.agents]
+        cells = [episode.cells[name] for name in task.agents]
+        return {name: ACTIONS[best[i, cells[i], states[i]]] for i, name in enumerate(task.agents)}
 
     return choose

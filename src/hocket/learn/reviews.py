@@ -1,14 +1,13 @@
-"""Reviews of a team in training: what agents believe of their teammates is counted in team episodes.
+"""Reviews of a team in training: agents count in team episodes how ready their teammates are.
 
-Imagined reviews are `hocket.learn.sweep.beliefs`. Here the team is played in the world, with the present greedy
-policies, and the steps that it takes are training steps: nothing else is learnt in them. A team that turns out to be
-worse than an earlier one is not shown: the best one so far is.
+Here the team is played in the world (imagined reviews are in `hocket.learn.sweep.beliefs`), with the present greedy
+policies; these steps count as training steps, but nothing else is learnt in them. If the team is worse than the best
+one so far, that one's arrays are returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Protocol, cast
 
 import numpy as np
@@ -26,15 +25,15 @@ from hocket.task.teamwork.readiness import Chances, Counts, Readiness
 FIRST_REVIEW = 1_000  # training steps; each later review comes after twice as many
 MOST_MOVES = 4_000_000  # of all agents, in all dynamics; with more, teammates stay as they are simulated
 MOST_AGENTS = 50  # of teams for which that is done
-LEAST_READY = 0.02  # readiness of simulated teammates, however little an agent expects of them
+LEAST_READY = 0.02  # the lowest readiness of simulated teammates
 SHARE_PLAYED = 4  # a review in the world takes at most the steps so far over this
 EPISODES_PLAYED = 5  # in a review in the world
-LEAST_CHANGE = 0.05  # of a readiness, for which an agent changes what it believes
+LEAST_CHANGE = 0.05  # of a readiness, for which an agent changes its beliefs
 MUCH_LESS, MUCH_LONGER = 0.9, 1.25  # of success or return, and of steps: by which a team is worse than another
 
 
 def is_reviewed(tables: Tables) -> bool:
-    """Say whether a team is small enough for what its agents believe to be counted."""
+    """Say whether a team is small enough for reviews."""
     return 1 < len(tables.start) <= MOST_AGENTS and count_moves(tables) <= MOST_MOVES
 
 
@@ -44,7 +43,7 @@ def count_moves(tables: Tables) -> int:
 
 
 def next_review(step: int) -> int:
-    """Say after which training step the next review comes.
+    """Return the training step of the next review.
 
     >>> [next_review(step) for step in (0, 999, 1000, 3000)]
     [1000, 1000, 2000, 4000]
@@ -53,50 +52,50 @@ def next_review(step: int) -> int:
 
 
 def believed_table(readiness: Readiness, agent: int, chances: Chances, least: float = LEAST_READY) -> IndividualTable:
-    """Tabulate an agent's steps by what it believes; what it does not expect is simulated, if seldom."""
+    """Tabulate an agent's steps by its beliefs; unexpected events are simulated with a low probability."""
     simulated = np.where(readiness.waits, np.maximum(chances, least), chances)
     table = readiness.table(agent, chances)
     return table._replace(limit=readiness.table(agent, simulated).limit)
 
 
 class ReviewedTeam(Block, Protocol):
-    """The agents of one seed, who can be played as a team and told what to believe of their teammates."""
+    """The agents of one seed, as a team that can be reviewed."""
 
     def play(self, step: int, max_steps: int) -> PlayedEpisodes:
         """Play greedy episodes of at most so many steps, after a training step."""
 
     def count(self, counts: Counts, before: Chances) -> Chances:
-        """Estimate readiness from what happened in them."""
+        """Estimate readiness from the counts of these episodes."""
 
     def believe(self, agent: int, chances: Chances) -> None:
-        """Let an agent train with teammates that are as ready as it believes from now on."""
+        """Simulate teammates that are as ready as an agent believes from now on."""
 
 
 class TableBlock(Block, Protocol):
-    """The agents of one seed in a world of hocket's own."""
+    """The agents of one seed on a task."""
 
     def believe(self, table: IndividualTable) -> None:
-        """Let an agent go by another table from now on."""
+        """Replace an agent's table."""
 
 
 class TableTeam:
-    """Such agents as a team that can be reviewed."""
+    """The agents of one seed on a task, as a `ReviewedTeam`."""
 
     def __init__(self, readiness: Readiness, block: TableBlock, seed: int, least: float = LEAST_READY) -> None:
-        self.readiness, self.block, self.least = readiness, block, least
+        self.readiness, self.block, self.seed, self.least = readiness, block, seed, least
         self.train, self.arrays, self.count = block.train, block.arrays, readiness.count
-        self.play_greedily = partial(play_team, readiness.tables, moves=TeamMoves.true(readiness.tables), seed=seed)
 
     def play(self, step: int, max_steps: int) -> PlayedEpisodes:
-        episodes = range(step, step + EPISODES_PLAYED)
-        return self.play_greedily(self.arrays(0)["q"], episodes=episodes, max_steps=max_steps)
+        tables, episodes = self.readiness.tables, range(step, step + EPISODES_PLAYED)
+        moves = TeamMoves.true(tables)
+        return play_team(tables, self.arrays(0)["q"], moves, episodes=episodes, max_steps=max_steps, seed=self.seed)
 
     def believe(self, agent: int, chances: Chances) -> None:
         self.block.believe(believed_table(self.readiness, agent, chances, self.least))
 
 
 class WorldReviewedBlock:
-    """Seeds whose teams are played in the world now and then; each believes what it has counted."""
+    """Seeds whose teams are reviewed in the world."""
 
     def __init__(self, teams: Sequence[TableTeam], settings: SimulatedSettings, threads: int) -> None:
         readiness, self.blocks = teams[0].readiness, [team.block for team in teams]
@@ -118,16 +117,16 @@ class WorldReviewedBlock:
         return cast(WorldBlock, self.blocks[index]).learnt(0)
 
     def finish(self, step: int) -> None:
-        """Keep the best team that was played."""
+        """Do nothing: the best team is kept as it was played."""
 
     @property
     def q(self) -> Floats:
-        """The q-functions of all seeds, as tests take them: [seeds, N, S, A, U]."""
+        """The q-functions of all seeds, for tests: [seeds, N, S, A, U]."""
         return np.stack([seed.arrays()["q"] for seed in self.seeds])
 
 
 class TeamReviews:
-    """A team, what its agents believe, whose turn it is to believe something else, and the best team so far."""
+    """A team with reviews: the beliefs of its agents, the agent that may change them next, and the best team so far."""
 
     def __init__(self, team: ReviewedTeam, first: Chances, waits: Bools, max_steps: int) -> None:
         self.team, self.first, self.waits, self.max_steps = team, first, waits, max_steps
@@ -135,14 +134,14 @@ class TeamReviews:
         self.played_until = 0  # the training step up to which the team is played, and does not train
         self.best: tuple[float, float] | None = None  # success or return, and steps, of the best team so far
         self.best_arrays: Arrays = {}
-        self.is_worse = False  # whether the team was found to be, when it was played last
+        self.is_worse = False  # whether the team was worse than the best one when it was played last
 
     def arrays(self, index: int = 0) -> Arrays:
-        """Show what the team has learnt, or where it was found to be worse than an earlier one, what that one had."""
+        """Return what the team has learnt or, if it is worse than the best team so far, what that one had."""
         return self.best_arrays if self.is_worse else self.team.arrays(0)
 
     def train(self, begin: int, steps: int) -> None:
-        """Train the team, and play it where a review is due."""
+        """Train the team, and review it when that is due."""
         stop = begin + steps
         while begin < stop:
             until = min(stop, next_review(begin))
@@ -154,12 +153,9 @@ class TeamReviews:
             begin = until
 
     def _review(self, step: int) -> int:
-        """Play the team, and let agents believe what they see. Return the steps that were played.
-
-        If it fails, or earns rewards of which there may be more, one agent at a time: if all changed at once, each
-        would answer what the others no longer do. If it succeeds, all expect the more what has happened, and nobody
-        expects less.
-        """
+        """Play the team, and update beliefs from what happened. Return the steps that were played. If it fails, or
+        earns rewards that might be larger, one agent at a time changes its beliefs: if all did at once, each would
+        respond to what the others no longer do. If it succeeds, all may, but no agent expects less."""
         agents, limit = len(self.chances), max(1, min(self.max_steps, step // SHARE_PLAYED // EPISODES_PLAYED))
         played = self.team.play(step, limit)
         succeeds = bool((played.steps >= 0).all()) and not len(played.returns)
@@ -177,7 +173,7 @@ class TeamReviews:
         return int(played.length.sum())
 
     def _compare(self, gained: float, steps: float, succeeds: bool) -> None:
-        """Keep the team, unless it is worse than the best so far: by success or return, and if it succeeds by steps."""
+        """Keep the team, unless it is worse than the best so far: by success or return or, if it succeeds, by steps."""
         most, fewest = self.best or (gained, steps)
         is_slow = succeeds and gained <= most and steps < MUCH_LONGER * fewest
         self.is_worse = is_slow or gained < most - (1 - MUCH_LESS) * abs(most)

@@ -1,4 +1,4 @@
-"""Settings that learners share, with the paper's values as defaults; they are checked when they are made."""
+"""Settings that learners share, with the paper's values as defaults; values are checked on construction."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from hocket.errors import SettingsError, shown
 from hocket.lazy import warn_deprecated
 
 DEFAULT_LEARNER = "sweep"
-DEVICES = ("cpu", "cuda")  # where runs train: on the processor, or on a graphics processor
-
+DEVICES = ("cpu", "cuda")  # on which runs train
 MOST_STEPS = 10**12  # of training
-LONGEST_EPISODE = 10**6  # steps; a recording has a place for each
+LONGEST_EPISODE = 10**6  # steps, as a recording has an entry for each
 
 SettingValue = bool | int | float | str
 Value = TypeVar("Value", bool, int, float, str)
@@ -25,28 +24,29 @@ Stored = TypeVar("Stored")  # a value, or several
 
 @dataclass(frozen=True)
 class Setting:
-    """What a setting means, in which unit its values are, and which values it may have, all of its default's kind."""
+    """The meaning, unit and range of a setting, whose values are of its default's type."""
 
     default: SettingValue
     meaning: str  # without a full stop
-    unit: str = ""  # in the plural; none, where it is a plain number
+    unit: str = ""  # in the plural; none for a plain number
     least: float = -math.inf
     most: float = math.inf
-    above: float | None = None  # in place of `least`, where that itself is left out
-    choices: tuple[str, ...] = ()  # the words that it may be, where it is a word
-    is_open: bool = False  # it may also be another word
+    above: float | None = None  # in place of `least`, which would be included
+    choices: tuple[str, ...] = ()  # of a setting that is a word
+    is_open: bool = False  # whether other words are allowed, too
 
     def __post_init__(self) -> None:
         bounds = (self.least if self.above is None else self.above, self.most)
         if isinstance(self.default, str):
             if self.default not in self.choices:
-                missing = f"{self.meaning!r} has none for {self.default!r}"
-                raise TypeError(f"a setting that is a word has choices, and {missing}")
+                raise TypeError(
+                    f"a setting that is a word has choices, and {self.meaning!r} has none for {self.default!r}"
+                )
         elif not isinstance(self.default, bool) and any(map(math.isinf, bounds)):
             raise TypeError(f"a setting that is a number has a range, and {self.meaning!r} has none")
 
     def allows(self, value: object) -> bool:
-        """Say whether a value is of the right kind, and in range; no number is too large to ask."""
+        """Say whether a value is of the right type and in range."""
         kind = type(self.default)
         if kind is str:
             return isinstance(value, str) and (value in self.choices or (self.is_open and value.isalnum()))
@@ -54,12 +54,11 @@ class Setting:
             return isinstance(value, bool) and kind is bool
         if not isinstance(value, int if kind is int else (int, float)):
             return False
-        is_enough = value >= self.least if self.above is None else value > self.above
-        return is_enough and value <= self.most
+        return value <= self.most and (value >= self.least if self.above is None else value > self.above)
 
     @property
     def rule(self) -> str:
-        """Which values are allowed.
+        """The allowed values, in words.
 
         >>> Setting(0.9, "discount factor", "per step", least=0, most=1).rule
         'a number between 0 and 1'
@@ -68,10 +67,10 @@ class Setting:
             return "true or false"
         if isinstance(self.default, str):
             return " or ".join((*self.choices, *["another word"] * self.is_open))
-        what = "an integer" if isinstance(self.default, int) else "a number"
-        if self.above is None:
-            return f"{what} between {_number(self.least)} and {_number(self.most)}"
-        return f"{what} above {_number(self.above)} and at most {_number(self.most)}"
+        kind = "an integer" if isinstance(self.default, int) else "a number"
+        least, most = map(_number, (self.least if self.above is None else self.above, self.most))
+        words = "between {} and {}" if self.above is None else "above {} and at most {}"
+        return f"{kind} {words.format(least, most)}"
 
 
 def _number(value: float) -> str:
@@ -79,12 +78,12 @@ def _number(value: float) -> str:
 
 
 def setting(default: Value, meaning: str, unit: str = "", **allowed: Any) -> Value:  # noqa: ANN401 (see `Setting`)
-    """Declare a field of a settings class; a number needs both ends of its range, a word the words that it may be."""
+    """Declare a field of a settings class; a number needs both ends of its range, a word its choices."""
     return field(default=default, metadata={"setting": Setting(default, meaning, unit, **allowed)})
 
 
 def world_setting() -> str:
-    """Declare the setting that notes which world was given to a learner that can begin with one."""
+    """Declare the setting for the digest of the world that training begins with."""
     meaning = "digest of the world that training begins with (given by --world)"
     return setting("none", meaning, choices=("none",), is_open=True)
 
@@ -102,7 +101,7 @@ def declared(kind: type[Settings]) -> dict[str, Setting]:
 
 
 def used_settings(settings: Settings) -> dict[str, SettingValue]:
-    """Give the settings that a learner uses, by their names: those from which the same settings can be made again."""
+    """Return the settings that a learner uses, by name."""
     return {name: getattr(settings, name) for name in declared(type(settings))}
 
 
@@ -116,22 +115,22 @@ def name_value(name: str, value: SettingValue) -> str:
 
 
 class SettingInfo(NamedTuple):
-    """What a user has to know of a setting."""
+    """A setting as users see it."""
 
     name: str
     default: SettingValue
-    unit: str  # empty for a plain number, and for what is true or false
-    rule: str  # which values it may have
+    unit: str  # empty for plain numbers, words and Booleans
+    rule: str  # the allowed values, in words
     meaning: str
 
 
 def describe_settings(kind: type[Settings]) -> list[SettingInfo]:
-    """List the settings of a learner, as they are declared."""
+    """List the settings of a learner."""
     return [SettingInfo(name, it.default, it.unit, it.rule, it.meaning) for name, it in declared(kind).items()]
 
 
 class LearningRule(NamedTuple):
-    """Settings as kernels take them; several rules are one of these, with an axis."""
+    """Settings as kernels take them; several rules are one of these, with arrays as fields."""
 
     learning_rate: np.float32
     learning_rate_decay: np.float32  # the rate at step t is learning_rate / (1 + decay * t)
@@ -147,8 +146,8 @@ class LearningRule(NamedTuple):
 class Settings:
     """The settings of all learners; a learner names those that it does not use."""
 
-    unused: ClassVar[frozenset[str]] = frozenset()  # fields that stay as they are; in records they are part of the key
-    added: ClassVar[Mapping[str, SettingValue]] = {}  # fields that came after runs were stored, with what those had
+    unused: ClassVar[frozenset[str]] = frozenset()  # fields that keep their defaults, and are part of a record's key
+    added: ClassVar[Mapping[str, SettingValue]] = {}  # fields that are newer than stored runs, with the value of those
 
     discount: float = setting(
         0.9, "discount factor: what a reward is worth one step later", "per step", least=0, most=1
@@ -176,27 +175,24 @@ class Settings:
 
     @property
     def rule(self) -> LearningRule:
-        """These settings as kernels take them, in single precision; rates change over time where a learner says how."""
+        """These settings as kernels take them, in single precision."""
         beta, rate, discount = map(np.float32, (1 / self.temperature, self.learning_rate, self.discount))
         decay, growth = (np.float32(getattr(self, f"{name}_decay", 0)) for name in ("learning_rate", "temperature"))
         flags = (getattr(self, name, False) for name in ("counterfactual", "bootstrap_past_end"))
         return LearningRule(rate, decay, beta, growth, discount, self.max_episode_steps, *flags)
 
 
+def _decay_setting(what: str, name: str) -> float:
+    meaning = f"decay: the {what} at step t is {name} / (1 + this * t)"
+    return setting(0.0, meaning, "per training step", least=0, most=1e6)
+
+
 @dataclass(frozen=True)
 class ScheduledSettings(Settings):
     """Settings of learners whose rates may change over time."""
 
-    learning_rate_decay: float = setting(
-        0.0,
-        "decay: the learning rate at step t is learning_rate / (1 + this * t)",
-        "per training step",
-        least=0,
-        most=1e6,
-    )
-    temperature_decay: float = setting(
-        0.0, "decay: the temperature at step t is temperature / (1 + this * t)", "per training step", least=0, most=1e6
-    )
+    learning_rate_decay: float = _decay_setting("learning rate", "learning_rate")
+    temperature_decay: float = _decay_setting("temperature", "temperature")
 
 
 @dataclass(frozen=True)
@@ -213,7 +209,7 @@ class SimulatedSettings(Settings):
 
 FORMER_NAMES = {"max_episode_steps": "episode_steps", "priority_threshold": "least_change"}
 NEW_NAMES = {former: name for name, former in FORMER_NAMES.items()}
-FORMER_VALUES: Mapping[str, Mapping[str, bool]] = {"team_review": {"imagined": True, "off": False}}  # now words
+FORMER_VALUES: Mapping[str, Mapping[str, bool]] = {"team_review": {"imagined": True, "off": False}}  # by new value
 
 
 def rename_settings(settings: Mapping[str, Stored], *, warn: bool = False) -> dict[str, Stored]:
@@ -228,7 +224,7 @@ def rename_settings(settings: Mapping[str, Stored], *, warn: bool = False) -> di
 
 
 def _rename_value(name: str, value: Any) -> Any:  # noqa: ANN401
-    """Give the word for what was true or false before, also among several values."""
+    """Replace a Boolean by its new word, also in a list of values."""
     if name in FORMER_VALUES and isinstance(value, list | tuple):
         return [_rename_value(name, each) for each in value]
     words = {str(former).lower(): word for word, former in FORMER_VALUES.get(name, {}).items()}
@@ -236,9 +232,8 @@ def _rename_value(name: str, value: Any) -> Any:  # noqa: ANN401
 
 
 def former_settings(settings: Mapping[str, SettingValue], added: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
-    """Give settings their first names and values, by which runs are known: the key of a run outlives such a change.
-
-    A setting that was added later (`Settings.added`) is left out where it is what all runs had before.
+    """Return settings under their first names and values, of which the key of a run is made; settings that were added
+    later (`Settings.added`) are left out where they have the value that all runs had before.
 
     >>> former_settings({"discount": 1, "prior": "distance", "team_review": "imagined"}, {"prior": "distance"})
     {'discount': 1, 'team_review': True}

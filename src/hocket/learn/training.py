@@ -1,4 +1,4 @@
-"""Train any learner on a task: seeds side by side, tests in between, the same numbers however it is cut up."""
+"""Train any learner on a task, with tests in between; results do not depend on threads and pieces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, cast
 from hocket.arguments import whole
 from hocket.background import take_turns
 from hocket.capacity import require_memory
-from hocket.errors import SettingsError, shown
+from hocket.errors import SettingsError, counted, shown
 from hocket.lazy import renamed_arguments, warn_deprecated
 from hocket.learn.actors import TrainableWorld
 from hocket.learn.batches import Batch, Pace, Report, StopSignal, train_in_pieces
@@ -34,13 +34,13 @@ from hocket.task.task import Task
 
 MOST_SEEDS = 10_000_000
 MOST_TESTS = 10_000_000  # that a run keeps
-MOST_TEST_NUMBERS = 500_000_000  # in them: the steps, and when each agent was done and each event happened
-LARGEST_BLOCK = 16  # seeds that go in lock step
+MOST_TEST_NUMBERS = 500_000_000  # in these tests: the steps, and the times of agents and events
+LARGEST_BLOCK = 16  # seeds that train together
 
 
 @renamed_arguments(policies="keep_policies")
 def train(
-    task: Task | str | Path | TrainableWorld,  # a built-in name or the path of a file will do
+    task: Task | str | Path | TrainableWorld,  # or a built-in name, or the path of a file
     learner: str | None = None,  # its name; sweep by default
     seeds: int | Iterable[int] = 10,  # how many, or which
     steps: int | None = None,  # of training, of each agent
@@ -50,28 +50,28 @@ def train(
     device: str = "cpu",  # or "cuda"
     keep_policies: int | None = None,  # of seeds below this
     world: WorldModel | str | Path | None = None,
-    progress: Callable[[int], None] | None = None,  # is told of agent-steps that are done
+    progress: Callable[[int], None] | None = None,  # takes how many more agent-steps are done
     stop: Event | None = None,
     views: Mapping[str, Any] | None = None,
     folder: str | Path | None = None,
     changes: Mapping[str, SettingValue] | None = None,
 ) -> list[Run]:
-    """Train a learner on a task, testing the team every so often; return a run for each seed.
+    """Train a learner on a task, with tests in between; return a run for each seed.
 
     `task` is a task, or the name or file of one. `seeds` is how many runs to make, or which; `steps` is how many steps
     to train, by default as many as the learner suggests. `settings` are a dictionary of those that differ from the
-    defaults, the name of a collection ("paper"), or a `Settings`. Results depend on the task, the settings and the seed
-    alone. When `stop` is set, training ends early and returns what is finished. `device` is "cpu", or "cuda" for a
-    graphics processor, which trains thousands of seeds at once with the same results. With `keep_policies`, only runs
-    of seeds below it keep their policies. The default learner is sweep, on cuda dqprm. `world` is what runs on the same
-    map have learnt of it, or their folder, to begin with; then `steps` may be 0, which plans without a step.
-    (`changes` and `policies` are former names of `settings` and `keep_policies`.)
+    defaults, the name of a collection ("paper"), or a `Settings`. Results depend only on the task, the settings and the
+    seed. When `stop` is set, training ends early and returns what is finished. `device` is "cpu" or "cuda": a GPU,
+    which trains thousands of seeds at once with the same results. With `keep_policies`, only runs of seeds below it
+    keep their policies. The default learner is sweep, on cuda dqprm. `world` is what runs on the same map have learnt
+    of it, or their folder, to begin with; then `steps` may be 0, which plans without a step. (`changes` and `policies`
+    are former names of `settings` and `keep_policies`.)
 
-    In a world of somebody else's (`hocket.gym.wrap`) whose observations are discrete or hashable, learners train that
-    need no map; the default is dqprm, which trains each agent in its view of the world (`views`, by default made of the
-    world itself), and reviews the team in the world. With `folder`, each run is written there as it finishes, as
-    `save_runs` does, and runs that are there already are left out: after a kill, the same call goes on. (`run_study`
-    does so for tasks.)
+    In a wrapped environment (`hocket.gym.wrap`) with discrete or hashable observations, learners train that need no
+    map. The default is dqprm, which trains each agent in its view of the environment (`views`, by default made from the
+    environment itself), and reviews the team in it. With `folder`, each run is written there as it finishes, as
+    `save_runs` does, and runs that are already there are left out, so that the same call resumes after a kill.
+    (`run_study` does so for tasks.)
     """
     if changes is not None:
         warn_deprecated("train(changes=) is deprecated: use train(settings=)")
@@ -102,17 +102,17 @@ def train(
     find_learner(name).check(tables, chosen)
     batch = Batch(task, name, chosen, numbers, length, world=kept)
 
-    left = Event()  # by whoever waits for the runs, after an error or an interrupt
+    interrupted = Event()  # set after an error or an interrupt
 
     def report(done: int, _: Sequence[int]) -> None:
         if progress is not None:
             progress(done)
 
     def stopped() -> bool:
-        return left.is_set() or (stop is not None and stop.is_set())
+        return interrupted.is_set() or (stop is not None and stop.is_set())
 
     if device == "cuda":
-        from hocket.learn.cuda.training import train_batches  # loads what few have
+        from hocket.learn.cuda.training import train_batches  # loads numba.cuda, which few have
 
         chunks = train_batches([batch], tables, [report], stopped, keep_policies)
         return [run for chunk in chunks for part in chunk for run in part.runs]
@@ -120,26 +120,26 @@ def train(
     shares = share_out(batch, workers)
     check_memory(shares, workers)
 
-    def work(place: int) -> tuple[int, list[Run]]:
-        return place, train_batch(shares[place], tables, report, stopped)
+    def work(index: int) -> tuple[int, list[Run]]:
+        return index, train_batch(shares[index], tables, report, stopped)
 
-    finished = dict(take_turns(work, range(len(shares)), min(workers, len(shares)), left))
-    return [keeping(run, keep_policies) for place in sorted(finished) for run in finished[place]]
+    finished = dict(take_turns(work, range(len(shares)), min(workers, len(shares)), interrupted))
+    return [keeping(run, keep_policies) for index in sorted(finished) for run in finished[index]]
 
 
 def keeping(run: Run, policies: int | None) -> Run:
-    """Drop what a run learnt, unless its seed is below a number or there is none."""
+    """Drop what a run has learnt, unless its seed is below `policies` or that is None."""
     is_kept = policies is None or run.seed < policies
     return run if is_kept else replace(run, policy=replace(run.policy, arrays={}), world=None)
 
 
 def count_workers(threads: int | None) -> int:
-    """Say how many threads to use: those asked for, or one for each core."""
+    """Return the number of threads; by default, one for each core."""
     return os.cpu_count() or 1 if threads is None else whole(threads, "threads", 1)
 
 
 def share_out(batch: Batch, workers: int) -> list[Batch]:
-    """Share seeds out among threads; only those that gain from it stay together."""
+    """Divide a batch among threads; seeds of learners that are not faster together are batches of their own."""
     seeds = batch.seeds
     size = min(LARGEST_BLOCK, -(-len(seeds) // workers)) if LEARNERS[batch.learner].min_vector_seeds else 1
     parts = [seeds[begin : begin + size] for begin in range(0, len(seeds), size)]
@@ -147,7 +147,7 @@ def share_out(batch: Batch, workers: int) -> list[Batch]:
 
 
 def with_world(settings: Settings, learner: str, world: WorldModel | None) -> Settings:
-    """Note in the settings which world training begins with, as results depend on it; refuse learners without one."""
+    """Write the digest of the world that training begins with to the settings, as results depend on it."""
     if world is None:
         if getattr(settings, "world", "none") != "none":
             raise SettingsError("the setting world notes which world was given: give its folder (world=, --world)")
@@ -159,7 +159,7 @@ def with_world(settings: Settings, learner: str, world: WorldModel | None) -> Se
 
 
 def check_start(task: Task, steps: object, world: WorldModel | None) -> None:
-    """Require steps of training, or a world of the same map in which all that a task needs was seen."""
+    """Require steps of training, or a world of the same map in which all that the task needs was seen."""
     check_steps(steps, least=1 if world is None else 0)
     if world is not None:
         world.require_map(task)
@@ -178,7 +178,7 @@ def check_steps(steps: object, least: int = 1) -> None:
 
 
 def prepare_task(task: Task, learner: str) -> Task:
-    """Give a learner a task as it trains on it: with the team's machine, or if it can be with local machines."""
+    """Return the task as a learner trains on it: with the team machine, or with local machines if that is possible."""
     if find_learner(learner).policy_input is not PolicyInput.MACHINE:
         return with_team_machine(task)
     if task.is_single_agent or task.decomposition.ok:
@@ -196,22 +196,22 @@ def check_tests(task: Task, steps: int, settings: Settings) -> None:
         raise SettingsError(f"a run keeps at most {MOST_TESTS:,} tests, got {tests:,}; test_every makes them fewer")
     if numbers > MOST_TEST_NUMBERS:
         sizes = f"{tests:,} tests of {len(task.agents):,} agents and {len(task.events):,} events"
-        most = f"the tests of a run have at most {MOST_TEST_NUMBERS:,} numbers"
-        raise SettingsError(f"{most}, got {sizes}; test_every makes them fewer")
+        rule = f"the tests of a run have at most {MOST_TEST_NUMBERS:,} numbers"
+        raise SettingsError(f"{rule}, got {sizes}; test_every makes them fewer")
 
 
 def check_memory(batches: Sequence[Batch], workers: int) -> None:
     """Require that memory can hold the largest batches that may train at the same time."""
-    rooms = [len(each.seeds) * find_learner(each.learner).memory_bytes(compile_task(each.task)) for each in batches]
-    largest = sorted(zip(rooms, batches, strict=True), key=lambda pair: pair[0], reverse=True)[:workers]
+    sizes = [len(each.seeds) * find_learner(each.learner).memory_bytes(compile_task(each.task)) for each in batches]
+    largest = sorted(zip(sizes, batches, strict=True), key=lambda pair: pair[0], reverse=True)[:workers]
     for _, (task, learner, *_) in largest[:1]:
-        runs = sum(len(batch.seeds) for _, batch in largest)
-        what = f"to train {learner} on {task.name}, {runs:,} {'run' if runs == 1 else 'runs'} at once,"
-        require_memory(sum(room for room, _ in largest), what, SettingsError)
+        runs = counted(sum(len(batch.seeds) for _, batch in largest), "run")
+        purpose = f"to train {learner} on {task.name}, {runs} at once,"
+        require_memory(sum(size for size, _ in largest), purpose, SettingsError)
 
 
 def check_seeds(seeds: object) -> list[int]:
-    """List the seeds: as many as a number says, or those that are given."""
+    """List the seeds: so many, or those that are given."""
     numbers: Sequence[int] = ()
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         numbers = range(min(seeds, MOST_SEEDS + 1))
@@ -225,7 +225,7 @@ def check_seeds(seeds: object) -> list[int]:
 
 
 def make_settings(learner: str, settings: Settings | Mapping[str, SettingValue] | str | None) -> Settings:
-    """Complete a learner's settings, refusing those that it does not have."""
+    """Complete a learner's settings; refuse those that it does not have."""
     kind = find_learner(learner).settings
     if isinstance(settings, Settings):
         if not isinstance(settings, kind):
@@ -242,7 +242,7 @@ def make_settings(learner: str, settings: Settings | Mapping[str, SettingValue] 
 
 
 def train_piece(learner: Learner, block: Block, steps: int, begin: int, count: int) -> None:
-    """Train a block for a while; a learner that keeps a world finishes it after the last of all steps."""
+    """Train a block; a learner that keeps a world finishes it after the last of all steps."""
     block.train(begin, count)
     if learner.keeps_world and begin + count == steps:
         cast(WorldBlock, block).finish(steps)
@@ -258,10 +258,7 @@ def train_block(
     report: Report | None = None,
     stop: StopSignal | None = None,
 ) -> tuple[TestLog, int, float]:
-    """Train the seeds of a block, testing the teams every so often.
-
-    Returns the tests, the steps that were trained, and the seconds that each seed took.
-    """
+    """Train and test the seeds of a block; return the tests, the steps trained, and the seconds that each seed took."""
     begin = time.perf_counter()
     tests = TestLog(settings, steps, len(seeds), len(player.finish), len(player.event_time), len(player.returns))
     test, lanes = partial(tests.add, partial(player.play_seeds, block, seeds)), len(seeds) * len(player.finish)
@@ -291,11 +288,11 @@ def train_batch(
 
 
 def gather_runs(batch: Batch, block: Block, tests: TestLog, steps: int, seconds: float) -> list[Run]:
-    """Gather what has become of the seeds of a batch."""
-    keeper, runs = cast(WorldBlock, block) if find_learner(batch.learner).keeps_world else None, list[Run]()
+    """Make the runs of a batch."""
+    keeps_world, runs = find_learner(batch.learner).keeps_world, list[Run]()
     for index, seed in enumerate(batch.seeds):
         arrays = {name: array.copy() for name, array in block.arrays(index).items()}
-        world = None if keeper is None else WorldModel.of(batch.task, *keeper.learnt(index))
+        world = WorldModel.of(batch.task, *cast(WorldBlock, block).learnt(index)) if keeps_world else None
         tested = tests.of(index, batch.settings.max_episode_steps)
         runs.append(batch.make_run(seed, arrays, tested, steps, seconds, world))
     return runs

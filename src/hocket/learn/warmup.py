@@ -97,9 +97,7 @@ def _alone_with(what: str) -> Iterator[None]:
 @contextmanager
 def compiling_ahead(learners: Sequence[str]) -> Iterator[list[str]]:
     """Let another process compile what comes later and nobody else compiles, while this one begins with the first.
-
-    Where it fails, or is not done in time, this process compiles as ever. Gives the learners that are compiled so.
-    """
+    Where it fails, or is not done in time, this process compiles as ever. Gives the learners that are compiled so."""
     later = [
         name
         for name, learner in LEARNERS.items()
@@ -118,9 +116,7 @@ def compiling_ahead(learners: Sequence[str]) -> Iterator[list[str]]:
 
 def _start_compiling(learners: Sequence[str]) -> subprocess.Popen[bytes] | None:
     """Start a process that compiles; None where there is nothing to do, no lock to share, or no interpreter to start.
-
-    It is a new interpreter and no fork, for this one has threads; and it imports from where this one does.
-    """
+    It is a new interpreter and no fork, for this one has threads; and it imports from where this one does."""
     if not (learners and HAS_LOCKS and sys.executable) or hasattr(sys, "frozen"):
         return None
     code = f"import sys; sys.path[:] = {sys.path!r}\n"

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import FormatError, SettingsError
-from hocket.files import listed, write_whole
+from hocket.files import listed
 from hocket.lazy import show_in_notebook
-from hocket.learn.archives import open_archive, pack_arrays, read_about, read_array
+from hocket.learn.archives import open_archive, pack_arrays, read_about, read_array, write_archive
 from hocket.learn.kernels.arrays import Bools, Ints, Words
 from hocket.learn.learner import Block
 from hocket.task.catalogue import as_task
@@ -62,9 +62,7 @@ def cells_before(end: Numbers) -> tuple[Words, Words]:
 
 def number_moves(next_cell: Numbers) -> tuple[Words, Words]:
     """Number what actions in cells lead to, [D, S, A]; those that gates do not change are the same in all dynamics.
-
-    Also returns where each leads: [moves, K].
-    """
+    Also returns where each leads: [moves, K]."""
     dynamics, cells, actions, outcomes = next_cell.shape
     move = np.arange(cells * actions, dtype=np.int32).reshape(cells, actions)
     move, end = np.repeat(move[None], dynamics, axis=0), next_cell[0].reshape(-1, outcomes).astype(np.int32)
@@ -188,9 +186,7 @@ class WorldModel:
 
     def save(self, path: str | Path) -> None:
         """Write the world to a file (.npz), without pickle."""
-        if Path(path).suffix.lower() != ".npz":
-            raise FormatError("a world's file ends in .npz", path=path)
-        write_whole(Path(path), self.packed())
+        write_archive(path, "a world", self.packed())
 
     def packed(self) -> bytes:
         """Return what such a file contains."""

@@ -121,10 +121,8 @@ def joint_tables(tables: Tables) -> kernel.JointTables:
 
 
 def _settled(tables: Tables) -> tuple[UInts, Doubles]:
-    """Tabulate the team state after a step and what each agent is paid, where a task has rewards.
-
-    A final state leads to itself and pays nothing: [H ** N, V], [N, H ** N, V].
-    """
+    """Tabulate the team state after a step and what each agent is paid, where a task has rewards. A final state leads
+    to itself and pays nothing: [H ** N, V], [N, H ** N, V]."""
     agents, states = len(tables.start), len(tables.team_final)
     shape = (*(tables.event.shape[2],) * agents, states)
     *kinds, team = np.unravel_index(np.arange(prod(shape)), shape)

@@ -11,20 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.kernels.actions import NOTHING, SOFTLY, PlayParameters, exponential, largest, load_rows, rates_at
-from hocket.learn.kernels.arrays import (
-    Bools,
-    Doubles,
-    Edges,
-    Floats,
-    Index,
-    Ints,
-    Keys,
-    Shorts,
-    UInts,
-    Unsigned,
-    Words,
-    u64,
-)
+from hocket.learn.kernels.arrays import Bools, Doubles, Floats, Index, Ints, Keys, Shorts, UInts, UWhole, Words, u64
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.draws import drawn_part, first_number, second_number, slip_outcome, start_cell, stream_key
 from hocket.learn.kernels.team import hold_apart
@@ -44,12 +31,12 @@ EACH_STATE = (0,) * WIDTH
 class JointTables(NamedTuple):
     """A task's tables for N agents as one. A final team state leads to itself and pays nothing."""
 
-    next_cell: Unsigned  # [N, D, S, A, K]
+    next_cell: UWhole  # [N, D, S, A, K]
     dynamics: NDArray[np.uint16]  # [B, N] of each agent, for each combination that occurs
     combination: UInts  # [V] the combination of a team state
-    kind: Unsigned  # [N, arrivals]
+    kind: UWhole  # [N, arrivals]
     offset: UInts  # [N, S]
-    edges: Edges
+    edges: tuple[int, ...]  # of length 2 if the task has edges, or else 1: kernels are compiled for either
     settled: UInts  # [H ** N, V] the team state after a step, by the kinds of the agents' steps
     reward: Floats  # [H ** N, V] what the step pays
     agent_reward: Doubles  # [N, H ** N, V] the part of it that each agent's machine pays, of `has_rewards`
@@ -241,10 +228,8 @@ def train_jointly(
 def play_jointly(
     q: Floats, tables: JointTables, workspace: JointWorkspace, play: PlayParameters, number: int, recording: Recording
 ) -> int:
-    """Play a test episode; return its steps, or -1 if the task was not done in time.
-
-    The actions are drawn from the first agent's stream, the slips from each agent's own.
-    """
+    """Play a test episode; return its steps, or -1 if the task was not done in time. The actions are drawn from the
+    first agent's stream, the slips from each agent's own."""
     agents, state = len(tables.agents), u64(tables.initial)
     position, finish, earned = workspace.position, workspace.finish, workspace.earned
     actions = stream_key(TEAM, play.seed, np.int64(0), number)

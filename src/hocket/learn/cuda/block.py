@@ -15,7 +15,7 @@ from hocket.learn.kernels.actions import FAILED, NEVER_SETTLED, NOTHING, PlayPar
 from hocket.learn.kernels.arrays import Floats, Index, Ints
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.draws import first_number, second_number, slip_outcome
-from hocket.learn.kernels.team import DONE, GOING, TeamState, TeamTables, TeamWorkspace, arrive, begin_team, settle
+from hocket.learn.kernels.team import DONE, GOING, TeamState, TeamTables, TeamWorkspace, act, begin_team, settle
 from hocket.learn.kernels.vectors import column, row
 from hocket.learn.learner import Arrays
 from hocket.learn.settings import LearningRule
@@ -104,7 +104,7 @@ def play_episode(run: Index, players: DevicePlayers, team: TeamState, play: Play
                 values = values_at(q, agent, team.cell[agent], observed)
             action = choose(values, play.beta, play.greedy, first_number(key, time))
             outcome = slip_outcome(second_number(key, time), tables.slip_limit)
-            ready += arrive(agent, action, outcome, team, tables)
+            ready += act(agent, action, outcome, team, tables)
         ended = settle(ready, time + 1, team, tables)
         if ended != GOING:
             return time + 1 if ended == DONE else NEVER_SETTLED

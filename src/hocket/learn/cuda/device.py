@@ -64,10 +64,8 @@ def device_kernel(function: Function) -> Kernel:
 @contextmanager
 def _as_on_the_processor() -> Iterator[None]:
     """Keep the compiler from fusing multiplications and additions, which would round otherwise than a processor does.
-
     numba has no option for this, so what hands options to the compiler is wrapped for the time of a launch, which is
-    when kernels are compiled.
-    """
+    when kernels are compiled."""
     if SIMULATED:
         yield
         return

@@ -63,11 +63,9 @@ def train_batches(
     *,
     details: bool = True,
 ) -> Iterator[list[Trained]]:
-    """Train batches of one task, and give back each chunk's runs as it finishes.
-
-    What runs learnt is kept of seeds below `policies`, or of all; of tests, only how long they took without `details`.
-    When `stop` says so, the chunk that is at work comes back as far as it got, and none after it.
-    """
+    """Train batches of one task, and give back each chunk's runs as it finishes. What runs learnt is kept of seeds
+    below `policies`, or of all; of tests, only how long they took without `details`. When `stop` says so, the chunk
+    that is at work comes back as far as it got, and none after it."""
     require_device()
     told = {id(batch): report for batch, report in zip(batches, reports, strict=True)}
     for chunk in _chunks(batches, tables, details):

@@ -184,10 +184,8 @@ def train_teams(about: DqprmRuns, begin: int, steps: int) -> None:
 
 
 def without_final(tables: kernel.LaneTables) -> tuple[kernel.LaneTables, Ints]:
-    """Leave out final states, in which nothing is learnt, if lanes become narrower by it.
-
-    Also return the new index of each state, [P, U]; final ones are past the end, where all values are 0.
-    """
+    """Leave out final states, in which nothing is learnt, if lanes become narrower by it. Also return the new index of
+    each state, [P, U]; final ones are past the end, where all values are 0."""
     rows, states = tables.is_final.shape
     order = np.argsort(tables.is_final, axis=1, kind="stable")  # final states last
     width = kernel.padded(int((~tables.is_final).sum(axis=1).max()))

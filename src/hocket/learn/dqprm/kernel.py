@@ -18,20 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hocket.learn.kernels.actions import largest, load_rows, rates_at, softmax_action, values_at
-from hocket.learn.kernels.arrays import (
-    LANES,
-    SIDE_BY_SIDE,
-    Bools,
-    Edges,
-    Floats,
-    Index,
-    Ints,
-    Keys,
-    Numbers,
-    UInts,
-    Unsigned,
-    u64,
-)
+from hocket.learn.kernels.arrays import LANES, SIMD, Bools, Floats, Index, Ints, Keys, Numbers, UInts, UWhole, u64
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.draws import CHANCE_MASK, first_number, second_number, slip_outcome, start_cell, sync_draw
 from hocket.learn.kernels.vectors import converted, load, store, take, where
@@ -45,19 +32,17 @@ Learn = Callable[..., None]  # as `learn` does
 
 
 class LaneTables(NamedTuple):
-    """The tables of agents that train with simulated teammates (see `hocket.task.individual.IndividualTable`).
+    """The tables of agents that train with simulated teammates (see `hocket.task.individual.IndividualTable`). U is the
+    number of states of the largest machine, or a few more: states that an agent lacks lead to themselves and pay
+    nothing, as final states do, so that their values stay 0."""
 
-    U is the number of states of the largest machine, or a few more: states that an agent lacks lead to themselves and
-    pay nothing, as final states do, so that their values stay 0.
-    """
-
-    next_cell: Unsigned  # [W, D, S, A * K]
+    next_cell: UWhole  # [W, D, S, A * K]
     world: UInts  # [N]
     dynamics: UInts  # [N, U]
     distinct: UInts  # [N] the number of dynamics that an agent has
-    kind: Unsigned  # [N, arrivals]
+    kind: UWhole  # [N, arrivals]
     offset: UInts  # [N, S]
-    edges: Edges
+    edges: tuple[int, ...]  # of length 2 if the task has edges, or else 1: kernels are compiled for either
     limit: UInts  # [N, H, J - 1, U]
     next_state: UInts  # [N, H, J, U]; J is at least 2
     reward: Floats  # [N, H, J, U]
@@ -254,7 +239,7 @@ def train_group(
                 s, u = u64(cell[lane]), u64(state[lane])  # read once: compilers assume that a store may change them
                 for action in range(ACTIONS):
                     buffers.value[action, index] = q[lane, s, action, u]
-            keys, values = load(lanes.key, group, LANES), load_rows(buffers.value, ZERO, GROUP, SIDE_BY_SIDE)
+            keys, values = load(lanes.key, group, LANES), load_rows(buffers.value, ZERO, GROUP, SIMD)
             action, drawn = softmax_action(values, beta, first_number(keys, time)), second_number(keys, time)
             store(buffers.move, ZERO, action * np.uint32(3) + slip_outcome(drawn, tables.slip_limit))
             store(buffers.draw, ZERO, converted(drawn & CHANCE_MASK, np.uint32))

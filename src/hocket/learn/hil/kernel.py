@@ -10,7 +10,7 @@ from hocket.learn.kernels.actions import NOTHING, SOFTLY, UNIT, PlayParameters, 
 from hocket.learn.kernels.arrays import Bools, Doubles, Floats, Index, Ints, Shorts, u64
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.draws import second_number, sync_draw
-from hocket.learn.kernels.team import DONE, ENDLESS, TeamState, TeamTables, arrive, reset_team, settle, team_return
+from hocket.learn.kernels.team import DONE, ENDLESS, TeamState, TeamTables, act, reset_team, settle, team_return
 from hocket.learn.kernels.teams import Choices, EpisodeRound, Learnt, choose_for_all, play_by
 from hocket.learn.kernels.vectors import row
 from hocket.learn.settings import LearningRule
@@ -21,10 +21,8 @@ CHANCE_UNIT = np.float32(2.0**-CHANCE_BITS)
 
 
 class Options(NamedTuple):
-    """The agents' options (see `hocket.task.tables.Tables`), their values, and the current option of each agent.
-
-    Many teams have an axis more in front: seeds in `meta` and `low`, copies of the team in the others.
-    """
+    """The agents' options (see `hocket.task.tables.Tables`), their values, and the current option of each agent. Many
+    teams have an axis more in front: seeds in `meta` and `low`, copies of the team in the others."""
 
     meta: Floats  # [N, M, O]
     low: Floats  # [N, S, A, O]
@@ -72,11 +70,9 @@ def is_available(options: Options, agent: int, option: int, memory: int) -> bool
 
 @inlined
 def begin_option(options: Options, agent: int, team: TeamState, beta: np.float32, greedy: bool, time: int) -> None:
-    """Let an agent choose an available option by softmax or greedily; -1 if there is none.
-
-    The upper half of a step's second random number decides whether the agent slips. The lower half decides whether
-    simulated teammates are ready (`sync_draw`); as teammates are real in the team world, it chooses the option here.
-    """
+    """Let an agent choose an available option by softmax or greedily; -1 if there is none. The upper half of a step's
+    second random number decides whether the agent slips. The lower half decides whether simulated teammates are ready
+    (`sync_draw`); as teammates are real in the team world, it chooses the option here."""
     meta, weight, memory, best, total = options.meta, options.weight, team.memory[agent], np.float32(-1e30), NOTHING
     for option in range(meta.shape[2]):
         if is_available(options, agent, option, memory):
@@ -161,7 +157,7 @@ def train_hierarchically(training: HilTraining, tables: TeamTables, rule: Learni
             ready, earned = np.int64(0), team_return(team, False, tables)
             for agent in range(agents):
                 before[agent], index = team.cell[agent], copy * agents + agent
-                ready += arrive(agent, choices.action[index], choices.outcome[index], team, tables)
+                ready += act(agent, choices.action[index], choices.outcome[index], team, tables)
             ended = settle(ready, clock[copy] + 1, team, tables)
             if ended == ENDLESS:
                 return False

@@ -10,7 +10,7 @@ from hocket.learn.kernels.actions import largest, rates_at, softmax_action, valu
 from hocket.learn.kernels.arrays import Floats, Ints, u64
 from hocket.learn.kernels.compiler import kernel
 from hocket.learn.kernels.draws import first_number, second_number, slip_outcome
-from hocket.learn.kernels.team import DONE, ENDLESS, TeamState, TeamTables, arrive, reset_team, settle, team_return
+from hocket.learn.kernels.team import DONE, ENDLESS, TeamState, TeamTables, act, reset_team, settle, team_return
 from hocket.learn.settings import LearningRule
 
 
@@ -39,7 +39,7 @@ def train_independently(training: IqlTraining, tables: TeamTables, rule: Learnin
             action = softmax_action(values_at(q, agent, cell, memory), beta, first_number(key, time))
             before[agent, 0], before[agent, 1], before[agent, 2] = cell, memory, action
             outcome = slip_outcome(second_number(key, time), tables.slip_limit)
-            ready += arrive(agent, action, outcome, team, tables)
+            ready += act(agent, action, outcome, team, tables)
         ended = settle(ready, clock[0] + 1, team, tables)
         if ended == ENDLESS:
             return False

@@ -15,12 +15,11 @@ Ints = NDArray[np.int64]
 UInts = NDArray[np.uint32]
 Keys = NDArray[np.uint64]  # of streams of random numbers
 Whole = NDArray[np.signedinteger[Any]]  # as short as the task allows
-Unsigned = NDArray[np.unsignedinteger[Any]]  # likewise
+UWhole = NDArray[np.unsignedinteger[Any]]  # likewise
 Bools = NDArray[np.bool_]
 Index = Any  # an integer, of a type that numba infers
 Numbers = Any  # a number, or a vector of them
 LANES = 16  # agents whose actions are chosen at once
-SIDE_BY_SIDE = (0,) * LANES  # a tuple, as its length is a constant in compiled functions
-Edges = tuple[int, ...]  # one number, or two where tasks have edges, so that kernels are compiled for either
+SIMD = (0,) * LANES  # a tuple, as its length is a constant in compiled functions
 
 u64: Any = np.uint64  # for indices: numba checks whether those of signed types are negative, which takes time

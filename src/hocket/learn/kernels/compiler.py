@@ -73,10 +73,8 @@ class _Cache(FUNCTION_CACHE):  # type: ignore[misc]
 
 
 class _Inner(CPUDispatcher):
-    """A function without a wrapper for Python: wrappers of all functions would take a quarter of the compile time.
-
-    If Python calls it all the same, as numba's simulator of a GPU does, it is compiled with a wrapper.
-    """
+    """A function without a wrapper for Python: wrappers of all functions would take a quarter of the compile time. If
+    Python calls it all the same, as numba's simulator of a GPU does, it is compiled with a wrapper."""
 
     def __call__(self, *arguments: object) -> object:
         return self._with_wrapper(*arguments)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hocket.learn.kernels.arrays import Bools, Doubles, Edges, Index, Ints, Keys, Shorts, Whole, Words, u64
+from hocket.learn.kernels.arrays import Bools, Doubles, Index, Ints, Keys, Shorts, Whole, Words, u64
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.draws import start_cell, stream_key
 from hocket.random import TEAM
@@ -39,7 +39,7 @@ class TeamTables(NamedTuple):
     initial: Shorts  # [N]
     slip_limit: int
     is_edge: Bools  # [E]
-    edges: Edges
+    edges: tuple[int, ...]  # of length 2 if the task has edges, or else 1: kernels are compiled for either
     most_rounds: int
     body_rule: int
     body: Words  # [S], or nothing
@@ -58,10 +58,8 @@ class TeamWorkspace(NamedTuple):
 
 
 class TeamState(NamedTuple):
-    """The state of a team; owned by the caller and used again for every episode.
-
-    Many teams are one of these with an axis more: the first, if they share the workspace, or else the last.
-    """
+    """The state of a team; owned by the caller and used again for every episode. Many teams are one of these with an
+    axis more: the first, if they share the workspace, or else the last."""
 
     cell: Ints  # [N]
     state: Ints  # [N] of the agents' machines
@@ -93,7 +91,7 @@ def reset_team(time: Index, team: TeamState, tables: TeamTables) -> bool:
 
 
 @inlined
-def arrive(agent: Index, action: Index, outcome: Index, team: TeamState, tables: TeamTables) -> Index:
+def act(agent: Index, action: Index, outcome: Index, team: TeamState, tables: TeamTables) -> Index:
     """Let an agent act, with a given slip, and propose events; return how many of these all agents propose now."""
     index, cell = u64(agent), u64(team.cell[agent])
     dynamics = u64(tables.dynamics[index, u64(team.state[index])])
@@ -148,10 +146,8 @@ def is_clash(rule: int, unit: Words, before: Ints, cell: Ints, claim: Ints) -> b
 
 @inlined
 def hold_apart(rule: int, unit: Words, before: Ints, cell: Ints, held: Ints, claim: Ints) -> None:
-    """Leave agents with bodies in their former cells where `hocket.task.bodies` says so.
-
-    `held` and `claim` are buffers for marks of agents, -1 between steps, and of cells, zero between steps.
-    """
+    """Leave agents with bodies in their former cells where `hocket.task.bodies` says so. `held` and `claim` are buffers
+    for marks of agents, -1 between steps, and of cells, zero between steps."""
     clash, agents = is_clash(rule, unit, before, cell, claim), u64(len(cell))
     while clash:
         for agent in range(agents):
@@ -218,14 +214,8 @@ def withdraw(agent: int, team: TeamState, tables: TeamTables) -> None:
 def settle(ready: Index, time: int, team: TeamState, tables: TeamTables) -> int:
     """Let events happen in rounds until none is `ready`, that is proposed by all; return DONE, GOING or ENDLESS."""
     if tables.body_rule != NO_BODIES:
-        hold_apart(
-            tables.body_rule,
-            tables.body,
-            team.workspace.before,
-            team.cell,
-            team.workspace.following,
-            team.workspace.claim,
-        )
+        held, claim = team.workspace.following, team.workspace.claim
+        hold_apart(tables.body_rule, tables.body, team.workspace.before, team.cell, held, claim)
         for agent in range(len(team.cell)):
             note_kind(agent, team.workspace.before[agent], team, tables)
             ready += propose(agent, team, tables)

@@ -12,32 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hocket.learn.kernels.actions import FAILED, NEVER_SETTLED, PlayParameters, choose, load_rows
-from hocket.learn.kernels.arrays import (
-    LANES,
-    SIDE_BY_SIDE,
-    Bools,
-    Doubles,
-    Floats,
-    Index,
-    Ints,
-    Keys,
-    Shorts,
-    UInts,
-    u64,
-)
+from hocket.learn.kernels.arrays import LANES, SIMD, Bools, Doubles, Floats, Index, Ints, Keys, Shorts, UInts, u64
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.draws import first_number, second_number, slip_outcome
-from hocket.learn.kernels.team import (
-    DONE,
-    ENDLESS,
-    GOING,
-    TeamState,
-    TeamTables,
-    arrive,
-    begin_team,
-    settle,
-    team_return,
-)
+from hocket.learn.kernels.team import DONE, ENDLESS, GOING, TeamState, TeamTables, act, begin_team, settle, team_return
 from hocket.learn.kernels.vectors import load, row, store
 from hocket.learn.testing import Recording
 
@@ -123,7 +101,7 @@ def choose_for_all(
             if agent == agents:
                 agent = ZERO
                 index += ONE
-        keys, values = load(choices.key, ZERO, LANES), load_rows(choices.value, ZERO, u64(LANES), SIDE_BY_SIDE)
+        keys, values = load(choices.key, ZERO, LANES), load_rows(choices.value, ZERO, u64(LANES), SIMD)
         store(choices.action, first, choose(values, play.beta, play.greedy, first_number(keys, time)))
         store(choices.outcome, first, slip_outcome(second_number(keys, time), slip_limit))
         first += count
@@ -154,7 +132,7 @@ def play_by(choose_by: Choose, learnt: Any, episodes: EpisodeRound) -> None:  # 
                 action, outcome = choices.action[index * agents + agent], choices.outcome[index * agents + agent]
                 if is_first and time < len(recording.action):
                     recording.action[time, agent] = action
-                ready += arrive(agent, action, outcome, team, tables)
+                ready += act(agent, action, outcome, team, tables)
             ended = settle(ready, time + 1, team, tables)
             if is_first and time < len(recording.cell):
                 for agent in range(agents):
@@ -208,10 +186,8 @@ def begin_teams(teams: Teams, clock: Clock, tables: TeamTables) -> None:
 def step_teams(
     actions: Shorts, teams: Teams, clock: Clock, tables: TeamTables, max_episode_steps: int, earned: Earned
 ) -> bool:
-    """Let every copy act or, if its episode is over, begin the next one; say whether all steps have settled.
-
-    Afterwards `event_time` is -1 for events that have not happened in this step.
-    """
+    """Let every copy act or, if its episode is over, begin the next one; say whether all steps have settled. Afterwards
+    `event_time` is -1 for events that have not happened in this step."""
     settled = True
     for copy in range(u64(len(clock.time))):
         earned.reward[copy], earned.terminated[copy], earned.truncated[copy] = 0.0, False, False
@@ -228,7 +204,7 @@ def step_teams(
             was_done = was_done and tables.is_final[u64(agent), u64(team.state[agent])]
             team.earned[agent] = 0.0
             outcome = slip_outcome(second_number(team.key[agent], time), tables.slip_limit)
-            ready += arrive(agent, actions[copy, agent], outcome, team, tables)
+            ready += act(agent, actions[copy, agent], outcome, team, tables)
         ended = settle(ready, time + 1, team, tables)
         earned.reward[copy] = team_return(team, ended == DONE and not was_done, tables)
         settled = settled and ended != ENDLESS

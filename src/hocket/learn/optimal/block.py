@@ -119,10 +119,8 @@ def _planning_tables(table: IndividualTable, discount: float) -> kernel.Planning
 
 
 def _sources(table: IndividualTable) -> tuple[Words, Words]:
-    """List for each machine state and kind of step the states from which such a step may lead to it.
-
-    Returns where each begins [U x H + 1], and all of them.
-    """
+    """List for each machine state and kind of step the states from which such a step may lead to it. Returns where each
+    begins [U x H + 1], and all of them."""
     states, kinds, _ = table.chance.shape
     source, kind, case = np.nonzero(table.chance)
     row = table.next_state[source, kind, case].astype(np.int64) * kinds + kind

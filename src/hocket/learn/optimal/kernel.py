@@ -125,11 +125,9 @@ def put_in_order(world: PlanningTables, values: Values) -> None:
 
 @kernel
 def improve(world: PlanningTables, values: Values, tolerance: float) -> int:
-    """Look at all pairs that wait, in order, with those that begin to wait meanwhile; return how many looks it took.
-
-    A value is replaced, and others wait because of it, if it is off by more than the tolerance, or than a small part of
-    itself. So where nobody waits any more, no value differs from what its successors say by more than that.
-    """
+    """Look at all pairs that wait, in order, with those that begin to wait meanwhile; return how many looks it took. A
+    value is replaced, and others wait because of it, if it is off by more than the tolerance, or than a small part of
+    itself. So where nobody waits any more, no value differs from what its successors say by more than that."""
     cells, arrivals, kinds, looks = u64(world.end.shape[1]), u64(len(world.kind)), u64(world.chance.shape[1]), 0
     place, values.ahead[0] = values.behind
     values.behind[0], values.behind[1] = len(values.order), -1

@@ -89,11 +89,9 @@ def _known_ends(space: JointSpace, world: WorldModel) -> list[Ints]:
 def solve_jointly(
     space: JointSpace, tolerance: float, most_steps: int, discount: float = 1.0
 ) -> tuple[Doubles, Floats]:
-    """Compute the fewest expected steps of each joint state, a failure counting as the most, and the best action.
-
-    Where a task has rewards: the largest discounted return. Joint states are looked at in the reverse order of how
-    soon they can be reached, which is about that of how far they are from the end.
-    """
+    """Compute the fewest expected steps of each joint state, a failure counting as the most, and the best action. Where
+    a task has rewards: the largest discounted return. Joint states are looked at in the reverse order of how soon they
+    can be reached, which is about that of how far they are from the end."""
     tables = space.tables
     scale = (float(np.abs(space.outcomes[1]).max(initial=0.0)) or 1.0) if tables.has_rewards else 1.0
     model, room = _joint_model(space, scale, discount), _joint_buffers(space)

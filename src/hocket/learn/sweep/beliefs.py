@@ -31,10 +31,9 @@ MOST_WORK = 2_000_000  # agent-steps of imagined episodes in a review
 
 def imagined_moves(team: Sequence[Sweeper], ahead: NDArray[np.integer], weight: float) -> TeamMoves:
     """Build the world in which agents imagine their team: tried moves as they turned out, others as is believed.
-
     `ahead` are the cells to which these lead, [S, A], and `weight` is that of the belief, in tries. A move that has not
-    slipped in a few tries may slip: as often as all moves do, and to where the action ahead of which it then is leads.
-    """
+    slipped in a few tries may slip: as often as all moves do, and to where the action ahead of which it then is
+    leads."""
     dynamics = max(len(agent.moves.move) for agent in team)
     end = np.zeros((len(team), dynamics, *ahead.shape, team[0].tries.shape[1] + 1), np.int32)
     limit = np.zeros((*end.shape[:-1], end.shape[-1] - 1), np.int64)

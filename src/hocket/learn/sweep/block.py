@@ -32,13 +32,11 @@ LAST_RESORT = 1e-3  # part of the optimistic values by which an agent acts where
 
 
 class Practice:
-    """A bout of practice: a few team episodes of one seed, which can be interrupted after every step.
-
-    An agent that trains with simulated teammates may never reach cells that it visits in the team: the simulated
-    teammates are ready sooner, or its own task is complete from the start. So all agents of a team that relies on moves
-    that no agent has tried take training steps together. Each acts by its optimistic values and updates its model as in
-    training alone, but events need the actual teammates.
-    """
+    """A bout of practice: a few team episodes of one seed, which can be interrupted after every step. An agent that
+    trains with simulated teammates may never reach cells that it visits in the team: the simulated teammates are ready
+    sooner, or its own task is complete from the start. So all agents of a team that relies on moves that no agent has
+    tried take training steps together. Each acts by its optimistic values and updates its model as in training alone,
+    but events need the actual teammates."""
 
     def __init__(self, tables: Tables, rule: SweepParameters, team: Sequence[Sweeper], bout: int, begin: int) -> None:
         self.tables, self.rule, self.team, self.bout = tables, rule, team, bout

@@ -26,10 +26,8 @@ MOST_SWEEPS = 10_000
 
 
 class Queue(NamedTuple):
-    """A queue of cells, the most urgent first: a binary heap that knows where each cell is.
-
-    None is more urgent than its parent. Of two alike the lower number goes first.
-    """
+    """A queue of cells, the most urgent first: a binary heap that knows where each cell is. None is more urgent than
+    its parent. Of two alike the lower number goes first."""
 
     cell: Ints  # [S] of which the first `size` count
     place: Ints  # [S] where a cell is in it; -1: it is not
@@ -258,11 +256,9 @@ def act_lane(lane: SweepLane, world: SweepTables, parameters: SweepParameters, t
 
 @kernel
 def plan_lane(world: SweepTables, model: MoveModel, weight: float, discount: float, waits: Bools, q: Floats) -> None:
-    """Compute chances, values and those of actions, [S, A, U], by tries, of which `weight` more are imagined.
-
-    Cells are planned anew until nothing changes by more than the precision, as a part of what it is. A cell waits for
-    it, as all do first, when something that it depends on has changed; the others would get the value that they have.
-    """
+    """Compute chances, values and those of actions, [S, A, U], by tries, of which `weight` more are imagined. Cells are
+    planned anew until nothing changes by more than the precision, as a part of what it is. A cell waits for it, as all
+    do first, when something that it depends on has changed; the others would get the value that they have."""
     states, cells = u64(len(model.best)), u64(world.move.shape[1])
     for move in range(u64(len(model.prior_weight))):
         believe(move, weight, model)

@@ -23,11 +23,9 @@ Values = Sequence[Sequence[float]]  # by cell and machine state
 
 
 class SweepAgent:
-    """An agent that learns a model of its moves and plans with it.
-
-    `hope` bounds from above what a cell is worth in a machine state, `arrival` what it is worth to arrive
-    in it from a cell of some past, before the step settles; planning changes the latter.
-    """
+    """An agent that learns a model of its moves and plans with it. `hope` bounds from above what a cell is worth in a
+    machine state, `arrival` what it is worth to arrive in it from a cell of some past, before the step settles;
+    planning changes the latter."""
 
     def __init__(self, world: TableWorld, settings: SweepSettings, seed: int, hope: Values, arrival: Values) -> None:
         self.world, self.settings, self.hope = world, settings, hope
