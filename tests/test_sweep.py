@@ -60,7 +60,7 @@ def test_the_queue_gives_the_most_urgent_cell_first_and_of_two_alike_the_lower(l
             compiled_enqueue(queue, cell, urgency)
             urgent[cell] = max(urgency, urgent.get(cell, urgency))
         assert queue.size[0] == len(urgent)
-        assert {cell for cell in range(40) if queue.place[cell] >= 0} == urgent.keys()
+        assert {cell for cell in range(40) if queue.position[cell] >= 0} == urgent.keys()
     assert taken > 1_000
 
 

@@ -83,8 +83,8 @@ class Player:
 
     def _play_into(self, results: TestResults, index: int, *episode: Any) -> int:  # noqa: ANN401 (as `play` takes)
         steps = self.play(*episode)
-        for column, result in zip(results, (steps, self.finish, self.event_time, self.returns), strict=True):
-            column[index] = result
+        results.steps[index], results.returns[index] = steps, self.returns
+        results.finish[index], results.event_time[index] = self.finish, self.event_time
         return steps
 
     def make_results(self, count: int) -> TestResults:

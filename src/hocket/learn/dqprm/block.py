@@ -50,7 +50,8 @@ class DqprmBlock:
         self.q = np.zeros((len(seeds), agents, cells, actions, self.tables.is_final.shape[1]), np.float32)
         self.rule, self.team_size = settings.rule, agents if settings.wait_for_team else 1
         self.lanes = make_lanes(tables, self.tables, self.q.reshape(-1, *self.q.shape[2:]), seeds, self.team_size)
-        self.groups = _groups(agents * len(seeds), self.team_size)
+        lanes, size = agents * len(seeds), max(1, LANES // self.team_size) * self.team_size
+        self.groups = [range(first, min(first + size, lanes)) for first in range(0, lanes, size)]  # of whole teams
         self.threads = max(1, min(threads, len(self.groups)))
 
     def train(self, begin: int, steps: int) -> None:
@@ -89,27 +90,9 @@ def make_lanes(
     """Put the lanes of each seed into their start cells."""
     index, keys = np.tile(np.arange(len(tables.start)), len(seeds)), training_keys(seeds, len(tables.start)).ravel()
     rows = (index.reshape(len(seeds), -1) + np.reshape(first, (-1, 1))).ravel()
-    return kernel.DqprmLanes(
-        q,
-        rows.astype(np.uint32),
-        draw_starts(tables, keys, index).astype(np.uint32),
-        world.initial[rows],
-        np.append(keys, np.zeros(LANES, np.uint64)),
-        np.zeros(len(rows) // team_size, np.int64),
-        tables.start_cell.astype(np.uint32),
-    )
-
-
-def _groups(lanes: int, team_size: int) -> list[range]:
-    """Cut lanes into groups of whole teams, of at most LANES lanes unless a team is larger.
-
-    >>> _groups(20, 1)
-    [range(0, 16), range(16, 20)]
-    >>> _groups(20, 10)
-    [range(0, 10), range(10, 20)]
-    """
-    size = max(1, LANES // team_size) * team_size
-    return [range(first, min(first + size, lanes)) for first in range(0, lanes, size)]
+    cells, start_cell = draw_starts(tables, keys, index).astype(np.uint32), tables.start_cell.astype(np.uint32)
+    keys, clock = np.append(keys, np.zeros(LANES, np.uint64)), np.zeros(len(rows) // team_size, np.int64)
+    return kernel.DqprmLanes(q, rows.astype(np.uint32), cells, world.initial[rows], keys, clock, start_cell)
 
 
 def simulated_outcomes(tables: Tables, settings: SimulatedSettings) -> list[Outcomes]:

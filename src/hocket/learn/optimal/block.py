@@ -1,4 +1,4 @@
-"""Optimal local policies: exact value iteration on each agent's product of world and machine."""
+"""Optimal local policies: value iteration on the product of each agent's map and machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables
 
 MOST_PASSES = 100_000
-SMALL = 10_000  # pairs of a machine state and a cell, up to which compiling takes longer than everything else
+SMALL = 10_000  # pairs of a machine state and a cell, up to which compiling would take longer than all else
 
 
 class OptimalBlock:
@@ -55,8 +55,7 @@ def solve_at_once(table: IndividualTable, discount: float, tolerance: float) -> 
     cells, rows = np.arange(len(table.kind)) % table.cells, np.arange(len(value))[:, None]
     q = np.zeros((len(ACTIONS), *value.shape))
     for _ in range(MOST_PASSES):
-        # What arriving in a cell is worth in each machine state, before the step settles.
-        arrival = (chance * (reward + discount * value[target, cells])).sum(axis=0)
+        arrival = (chance * (reward + discount * value[target, cells])).sum(axis=0)  # values before the step settles
         moved = [arrival[rows, end] for end in ends]  # which outcomes of other actions share
         for action in range(len(ACTIONS)):
             parts = [moved[turned[action]] * weight for turned, weight in zip(slipped, weights, strict=True)]
@@ -71,19 +70,12 @@ def solve_at_once(table: IndividualTable, discount: float, tolerance: float) -> 
 
 
 def solve_in_order(table: IndividualTable, discount: float, tolerance: float) -> Floats:
-    """Compute optimal action values where something may still change, nearest to the rewards first."""
+    """Compute optimal action values by updating only what may still change, nearest to the rewards first."""
     world, states = _planning_tables(table, discount), len(table.dynamics)
     pairs = states * table.cells
-    values = kernel.Values(
-        best=np.zeros(pairs),
-        arrival=np.zeros(states * len(table.kind)),
-        order=np.zeros(pairs, np.int64),
-        place=np.full(pairs, -1),
-        is_waiting=np.zeros(pairs, np.bool_),
-        size=np.zeros(1, np.int64),
-        ahead=np.zeros(1, np.int64),
-        behind=np.zeros(2, np.int64),
-    )
+    best, arrival, is_waiting = np.zeros(pairs), np.zeros(states * len(table.kind)), np.zeros(pairs, np.bool_)
+    order, size, ahead, behind = (np.zeros(length, np.int64) for length in (pairs, 1, 1, 2))
+    values = kernel.Values(best, arrival, order, np.full(pairs, -1), is_waiting, size, ahead, behind)
     kernel.put_in_order(world, values)
     threshold = tolerance * (1 - discount if discount < 1 else 1)
     for _ in range(MOST_PASSES):
@@ -95,32 +87,17 @@ def solve_in_order(table: IndividualTable, discount: float, tolerance: float) ->
 
 
 def _planning_tables(table: IndividualTable, discount: float) -> kernel.PlanningTables:
-    """Pick what kernels need, and list what leads to where."""
-    end = table.next_cell[: table.dynamics.max() + 1, ..., 0].astype(np.int32)  # other agents may have more
-    first_before, before = cells_before(end)
-    first_source, source = _sources(table)
-    straight, aside, _ = outcome_probabilities(table.slip)
-    return kernel.PlanningTables(
-        end=end + table.offset[:, None],
-        dynamics=table.dynamics.astype(np.int32),
-        kind=table.kind.astype(np.int32),
-        chance=table.chance,
-        reward=table.reward,
-        next_state=table.next_state.astype(np.int32),
-        is_final=table.is_final,
-        first_before=first_before,
-        before=before,
-        first_source=first_source,
-        source=source,
-        straight=straight,
-        aside=aside,
-        discount=float(discount),
-    )
+    """Make the kernels' tables."""
+    end = table.next_cell[: table.dynamics.max() + 1, ..., 0].astype(np.int32)  # other agents may have more dynamics
+    dynamics, kind, next_state = (part.astype(np.int32) for part in (table.dynamics, table.kind, table.next_state))
+    outcomes, predecessors = (table.chance, table.reward, next_state), (*cells_before(end), *_sources(table))
+    moves, (straight, aside, _) = (end + table.offset[:, None], dynamics, kind), outcome_probabilities(table.slip)
+    return kernel.PlanningTables(*moves, *outcomes, table.is_final, *predecessors, straight, aside, float(discount))
 
 
 def _sources(table: IndividualTable) -> tuple[Words, Words]:
-    """List for each machine state and kind of step the states from which such a step may lead to it. Returns where each
-    begins [U x H + 1], and all of them."""
+    """List the states from which a kind of step may lead to a machine state: where the list of each state and kind
+    begins, [U x H + 1], and all lists."""
     states, kinds, _ = table.chance.shape
     source, kind, case = np.nonzero(table.chance)
     row = table.next_state[source, kind, case].astype(np.int64) * kinds + kind
@@ -130,6 +107,6 @@ def _sources(table: IndividualTable) -> tuple[Words, Words]:
 
 
 def extra_bytes(tables: Tables) -> int:
-    """Count the bytes of the values of one agent at a time, and of what leads to where."""
+    """Estimate the bytes for planning, of one agent at a time."""
     _, cells, actions, states = machine_shapes(tables)["q"]
     return cells * (states * 8 * 3 + (2 * actions + 2) * 8) + tables.arrivals * states * 8

@@ -1,9 +1,8 @@
-"""Value iteration that works only where something may still change, nearest to the rewards first.
+"""Value iteration that updates only what may still change, nearest to the rewards first.
 
-A *pair* is a state of the agent's machine and a cell: number state x cells + cell. Pairs are put in the order of how
-many steps they are from a reward, so that one pass through them carries a reward to wherever it can be earned. A pair
-waits to be looked at again when something that it depends on has changed. All that no reward can be reached from stays
-zero, and costs nothing.
+A *pair* is a machine state and a cell: number state x cells + cell. Pairs are ordered by their distance to a reward, so
+that one pass carries rewards to all pairs that can earn them. A pair waits for an update when a value that it depends
+on has changed. Pairs from which no reward can be reached stay 0, and cost nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from hocket.learn.kernels.arrays import Bools, Doubles, Floats, Index, Ints, Wor
 from hocket.learn.kernels.compiler import inlined, kernel
 
 QUARTER_TURNS, STAY = u64(4), u64(4)
-PART = 1e-9  # of a value that it may be off by; single precision, in which values are kept, has less
-TINY = 1e-50  # that nobody could keep in single precision
+PART = 1e-9  # relative error of a value, less than that of single precision
+TINY = 1e-50  # less than single precision can represent
 
 
 class PlanningTables(NamedTuple):
@@ -38,21 +37,21 @@ class PlanningTables(NamedTuple):
 
 
 class Values(NamedTuple):
-    """What is known so far, and what is still to be looked at; B pairs can earn a reward."""
+    """Values so far, and the pairs that wait for an update; B pairs can earn a reward."""
 
-    best: Doubles  # [U x S] what a pair is worth
-    arrival: Doubles  # [U x arrivals] what arrivals are worth, before the step settles; follows from `best`
-    order: Ints  # [U x S] the pairs, of which the first B count
-    place: Ints  # [U x S] where a pair is in it; -1: it is not
-    is_waiting: Bools  # [U x S] whether the pair at a place is
+    best: Doubles  # [U x S] values of pairs
+    arrival: Doubles  # [U x arrivals] values of arrivals, before the step settles; they follow from `best`
+    order: Ints  # [U x S] the first B are the pairs
+    position: Ints  # [U x S] of a pair in `order`; -1: none
+    is_waiting: Bools  # [U x S] whether the pair at an index is waiting
     size: Ints  # [1] B
-    ahead: Ints  # [1] no place after this one waits for the current pass
-    behind: Ints  # [2] no place outside of these two waits for the next one
+    ahead: Ints  # [1] the last index that waits for the current pass
+    behind: Ints  # [2] the first and the last index that wait for the next pass
 
 
 @inlined
 def arrive(state: Index, arrival: Index, cell: Index, world: PlanningTables, values: Values) -> float:
-    """Compute what an arrival in a cell is worth: what the machine pays, and what comes then."""
+    """Compute the value of an arrival in a cell: the expected reward, and the discounted value of the next pair."""
     kind, cells, worth = u64(world.kind[arrival]), u64(world.end.shape[1]), 0.0
     for case in range(u64(world.chance.shape[2])):
         following = values.best[u64(world.next_state[state, kind, case]) * cells + cell]
@@ -62,7 +61,7 @@ def arrive(state: Index, arrival: Index, cell: Index, world: PlanningTables, val
 
 @inlined
 def act(action: Index, state: Index, cell: Index, world: PlanningTables, values: Values) -> float:
-    """Compute what an action is worth; it may slip a quarter turn to either side, and staying never does."""
+    """Compute the value of an action; a move may slip a quarter turn to either side."""
     dynamics, first = u64(world.dynamics[state]), state * u64(len(world.kind))
     right, left = action, action
     if action != STAY:
@@ -76,25 +75,25 @@ def act(action: Index, state: Index, cell: Index, world: PlanningTables, values:
 
 @inlined
 def queue_predecessors(state: Index, cell: Index, current: Index, world: PlanningTables, values: Values) -> None:
-    """Let those pairs wait from which an action may lead to one: for the current pass, where it has yet to come."""
+    """Let the pairs wait from which an action may lead to this one, in the current pass if it has yet to come."""
     first = state * u64(world.end.shape[1])
     for entry in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
-        place = values.place[first + u64(world.before[entry])]
-        values.is_waiting[place] = True
-        if place >= current:
-            values.ahead[0] = max(values.ahead[0], place)
+        index = values.position[first + u64(world.before[entry])]
+        values.is_waiting[index] = True
+        if index >= current:
+            values.ahead[0] = max(values.ahead[0], index)
         else:
-            values.behind[0], values.behind[1] = min(values.behind[0], place), max(values.behind[1], place)
+            values.behind[0], values.behind[1] = min(values.behind[0], index), max(values.behind[1], index)
 
 
 @inlined
 def append_before(state: Index, cell: Index, world: PlanningTables, values: Values) -> None:
-    """Append those pairs to the order from which an action may lead to one, unless they are in it."""
+    """Append the pairs from which an action may lead to this one to the order, unless they are in it."""
     first = state * u64(world.end.shape[1])
     for entry in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
         pair = first + u64(world.before[entry])
-        if values.place[pair] < 0:
-            values.place[pair] = values.size[0]
+        if values.position[pair] < 0:
+            values.position[pair] = values.size[0]
             values.order[values.size[0]] = pair
             values.size[0] += 1
 
@@ -106,39 +105,40 @@ def put_in_order(world: PlanningTables, values: Values) -> None:
     for state in range(u64(len(world.dynamics))):
         for arrival in range(arrivals):
             cell = arrival % cells
-            earned = 0.0 if world.is_final[state] else arrive(state, arrival, cell, world, values)
-            values.arrival[state * arrivals + arrival] = earned
-            if earned != 0:
+            value = 0.0 if world.is_final[state] else arrive(state, arrival, cell, world, values)
+            values.arrival[state * arrivals + arrival] = value
+            if value != 0:
                 append_before(state, cell, world, values)
-    place = 0
-    while place < values.size[0]:
-        pair = u64(values.order[place])
+    index = 0
+    while index < values.size[0]:
+        pair = u64(values.order[index])
         state, cell = pair // cells, pair % cells
         for arrival in range(cell, arrivals, cells):
             row = state * kinds + u64(world.kind[arrival])
             for entry in range(u64(world.first_source[row]), u64(world.first_source[row + u64(1)])):
                 append_before(u64(world.source[entry]), cell, world, values)
-        values.is_waiting[place] = True
-        place += 1
-    values.behind[0], values.behind[1] = 0, place - 1
+        values.is_waiting[index] = True
+        index += 1
+    values.behind[0], values.behind[1] = 0, index - 1
 
 
 @kernel
 def improve(world: PlanningTables, values: Values, tolerance: float) -> int:
-    """Look at all pairs that wait, in order, with those that begin to wait meanwhile; return how many looks it took. A
-    value is replaced, and others wait because of it, if it is off by more than the tolerance, or than a small part of
-    itself. So where nobody waits any more, no value differs from what its successors say by more than that."""
-    cells, arrivals, kinds, looks = u64(world.end.shape[1]), u64(len(world.kind)), u64(world.chance.shape[1]), 0
-    place, values.ahead[0] = values.behind
+    """Update all pairs that wait, in order, with those that begin to wait meanwhile; return how many updates it took.
+    A change counts if it is larger than the tolerance or a small part of the value, so in the end, when no pair waits,
+    no value differs by more from what its successors imply."""
+    cells, arrivals, kinds = u64(world.end.shape[1]), u64(len(world.kind)), u64(world.chance.shape[1])
+    updates = 0
+    index, values.ahead[0] = values.behind
     values.behind[0], values.behind[1] = len(values.order), -1
-    while place <= values.ahead[0]:
-        if not values.is_waiting[place]:
-            place += 1
+    while index <= values.ahead[0]:
+        if not values.is_waiting[index]:
+            index += 1
             continue
-        pair = u64(values.order[place])
+        pair = u64(values.order[index])
         state, cell = pair // cells, pair % cells
-        values.is_waiting[place] = False
-        looks += 1
+        values.is_waiting[index] = False
+        updates += 1
         best = act(STAY, state, cell, world, values)
         for action in range(QUARTER_TURNS):
             best = max(best, act(action, state, cell, world, values))
@@ -150,13 +150,13 @@ def improve(world: PlanningTables, values: Values, tolerance: float) -> int:
             for entry in range(u64(world.first_source[row]), u64(world.first_source[row + u64(1)])):
                 before = u64(world.source[entry])
                 values.arrival[before * arrivals + arrival] = arrive(before, arrival, cell, world, values)
-                queue_predecessors(before, cell, place, world, values)
-    return looks
+                queue_predecessors(before, cell, index, world, values)
+    return updates
 
 
 @kernel
 def tabulate(world: PlanningTables, values: Values, q: Floats) -> None:
-    """Write down what each action is worth: q [S, A, U or more]."""
+    """Compute the values of all actions: q [S, A, U or more]."""
     for state in range(u64(len(world.dynamics))):
         if world.is_final[state]:
             continue

@@ -1,9 +1,7 @@
-"""The team's own optimum: the joint policy with the fewest expected steps, for teams with few joint states.
+"""The team's optimum: the joint policy with the fewest expected steps or, if the task has rewards, the largest return.
 
-Where a task has rewards, it is the joint policy with the largest discounted return.
-
-It acts by everyone's cell and the state of the team machine, which no agent alone can see: a reference line that
-no learner can get below. With a world that was learnt before, it plans with what is known of the map.
+It acts by all agents' cells and the state of the team machine, which no agent alone can see: a reference line that no
+learner can beat. With a world that was learnt before, it plans with what is known of the map.
 """
 
 from __future__ import annotations

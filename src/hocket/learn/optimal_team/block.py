@@ -1,10 +1,10 @@
-"""Joint policies with the fewest expected steps or, where a task has rewards, the largest return; how they play."""
+"""Joint policies with the fewest expected steps or, if a task has rewards, the largest return, and their player."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 
 import numpy as np
@@ -26,11 +26,11 @@ from hocket.task.teamwork.play import TeamMoves, play_team
 MOST_JOINT_STATES = 20_000_000
 MOST_JOINT_ACTIONS = 5**6
 MOST_SWEEPS = 10_000
-MOST_LISTED = 50_000_000  # joint actions in all joint states, of which it is listed where they lead
+MOST_LISTED = 50_000_000  # joint actions in all joint states whose successors are listed
 
 
 def find_space(tables: Tables, _: OptimalTeamSettings | None = None) -> JointSpace:
-    """Number the joint states; a team with too many of them, or of joint actions, is refused."""
+    """Number the joint states; refuse a team with too many of them, or too many joint actions."""
     try:
         space = joint_space(tables, MOST_JOINT_STATES)
     except TaskError as error:
@@ -46,7 +46,7 @@ def list_shapes(tables: Tables) -> Shapes:
 
 
 def extra_bytes(tables: Tables) -> int:
-    """Count the bytes of expected steps and of where joint actions lead."""
+    """Estimate the bytes of expected steps and of the successors of joint actions."""
     space = find_space(tables)
     actions: int = len(ACTIONS) ** len(space.cells)
     return space.states * 24 + 8 * min(space.states * actions, MOST_LISTED)
@@ -59,11 +59,11 @@ class OptimalTeamBlock:
         self.space, self.settings = find_space(tables), settings
 
     def begin_with(self, world: WorldModel) -> None:
-        """Plan with what was learnt of the map: a move that nobody has tried leads nowhere."""
+        """Plan with what was learnt of the map: untried moves lead nowhere."""
         self.space = replace(self.space, end=_known_ends(self.space, world))
 
     def train(self, begin: int, steps: int) -> None:
-        self.arrays(0)  # which are planned once: there is nothing to learn
+        self.arrays(0)  # which are planned once, as nothing is learnt
 
     @cached_property
     def action(self) -> Floats:
@@ -76,7 +76,7 @@ class OptimalTeamBlock:
 
 
 def _known_ends(space: JointSpace, world: WorldModel) -> list[Ints]:
-    """Let agents stay where they would take a move that was never tried: [agent][team state, cell, action]."""
+    """List where actions lead, if agents stay when a move was never tried: [agent][team state, cell, action]."""
     tables, known = space.tables, [world.is_tried(list_moves(next_cell)) for next_cell in space.tables.next_cell]
     ends = []
     for agent, end in enumerate(space.end):
@@ -86,29 +86,27 @@ def _known_ends(space: JointSpace, world: WorldModel) -> list[Ints]:
     return ends
 
 
-def solve_jointly(
-    space: JointSpace, tolerance: float, most_steps: int, discount: float = 1.0
-) -> tuple[Doubles, Floats]:
+def solve_jointly(space: JointSpace, tolerance: float, most: int, discount: float = 1.0) -> tuple[Doubles, Floats]:
     """Compute the fewest expected steps of each joint state, a failure counting as the most, and the best action. Where
     a task has rewards: the largest discounted return. Joint states are looked at in the reverse order of how soon they
     can be reached, which is about that of how far they are from the end."""
     tables = space.tables
     scale = (float(np.abs(space.outcomes[1]).max(initial=0.0)) or 1.0) if tables.has_rewards else 1.0
-    model, room = _joint_model(space, scale, discount), _joint_buffers(space)
+    model, buffers = _joint_model(space, scale, discount), _joint_buffers(space)
     is_done = np.repeat(tables.team_final, space.stride(-1))
-    value = np.where(is_done | tables.has_rewards, 0.0, float(most_steps))
+    value = np.where(is_done | tables.has_rewards, 0.0, float(most))
     action = np.zeros(space.states, np.float32)
-    if model.aside or tables.has_rewards or not _count_steps(space, model, room, value, action):
+    if model.aside or tables.has_rewards or not _count_steps(space, model, buffers, value, action):
         order = reachable_states(space)[::-1]
         order = np.ascontiguousarray(order[~is_done[order]])
         for _ in range(MOST_SWEEPS):
-            if kernel.improve(order, model, value, action, float(most_steps), room) <= tolerance:
+            if kernel.improve(order, model, value, action, float(most), buffers) <= tolerance:
                 break
     return -scale * value if tables.has_rewards else value, action
 
 
 def _joint_model(space: JointSpace, scale: float, discount: float) -> kernel.JointModel:
-    """Lay out joint states for kernels: agents side by side, those with fewer cells padded."""
+    """Make the kernels' arrays; agents with fewer cells are padded."""
     tables, agents, (settled, paid) = space.tables, range(len(space.cells)), space.outcomes
     end = np.zeros((len(agents), space.sizes[0], max(space.sizes[1:]), len(ACTIONS)), np.int64)
     kind, landing, cell = np.zeros((3, *end.shape[::2]), np.int64)
@@ -117,25 +115,11 @@ def _joint_model(space: JointSpace, scale: float, discount: float) -> kernel.Joi
         at = np.arange(size) % len(cells)
         end[agent, :, : space.end[agent].shape[1]] = space.end[agent]
         kind[agent, :size] = space.kinds[agent] * prod(kinds[agent + 1 :])
-        landing[agent, :size], cell[agent, :size] = at * strides[agent], cells[at]
-    straight, aside, _ = outcome_probabilities(tables.slip)
-    return kernel.JointModel(
-        size=np.array(space.sizes[1:]),
-        place=np.array(strides),
-        each=space.stride(-1),
-        end=end,
-        kind=kind,
-        kinds=prod(kinds),
-        landing=landing,
-        settled=settled.astype(np.int64),
-        cost=-paid / scale if tables.has_rewards else np.zeros(0),
-        discount=discount,
-        straight=straight,
-        aside=aside,
-        body_rule=tables.body_rule,
-        body=tables.body,
-        cell=cell,
-    )
+        landing[agent, :size], cell[agent, :size] = at * places[agent], cells[at]
+    joint = (np.array(space.sizes[1:]), np.array(places), space.stride(-1), end, kind, prod(kinds), landing)
+    cost = -paid / scale if tables.has_rewards else np.zeros(0)
+    costs, bodies = (cost, discount, *outcome_probabilities(tables.slip)[:2]), (tables.body_rule, tables.body)
+    return kernel.JointModel(*joint, settled.astype(np.int64), *costs, *bodies, cell)
 
 
 def _joint_buffers(space: JointSpace) -> kernel.JointBuffers:
@@ -149,38 +133,34 @@ def _joint_buffers(space: JointSpace) -> kernel.JointBuffers:
 
 
 def _count_steps(
-    space: JointSpace,
-    model: kernel.JointModel,
-    room: kernel.JointBuffers,
-    value: Doubles,
-    action: Floats,
+    space: JointSpace, model: kernel.JointModel, buffers: kernel.JointBuffers, value: Doubles, action: Floats
 ) -> bool:
-    """Fill in the fewest steps where nobody slips; return False, and nothing, if there are too many joint actions."""
-    size = min(space.states + kernel.ENDS, MOST_LISTED // len(room.block))
-    order, place = np.empty(size, np.int64), np.full(space.states, -1, np.int32)
-    following = np.empty((size, len(room.block)), np.int32)
+    """Write the fewest steps without slips; return False if there are too many joint actions to list."""
+    size = min(space.states + kernel.ENDS, MOST_LISTED // len(buffers.block))
+    order, node = np.empty(size, np.int64), np.full(space.states, -1, np.int32)
+    following = np.empty((size, len(buffers.block)), np.int32)
     source, label = (part.astype(np.int32) for part in np.nonzero(space.tables.team_next >= 0))
     graph, _ = make_graph(space.sizes[0], source, label, space.tables.team_next[source, label])
-    may_end = can_reach(graph, space.tables.team_final)  # some events lead to the end
+    may_end = can_reach(graph, space.tables.team_final)
     end = np.where(space.tables.team_final, 0, np.where(may_end, -1, 1)).astype(np.int32)
     starts = np.unique(space.starts)
     starts = starts[end[space.team_state(starts)] < 0]
     count = kernel.ENDS + len(starts)
     if count > size:
         return False
-    order[: kernel.ENDS], order[kernel.ENDS : count], place[starts] = 0, starts, np.arange(kernel.ENDS, count)
-    count = kernel.explore(order, count, place, following, end, model, room)
+    order[: kernel.ENDS], order[kernel.ENDS : count], node[starts] = 0, starts, np.arange(kernel.ENDS, count)
+    count = kernel.explore(order, count, node, following, end, model, buffers)
     if count == kernel.FULL:
         return False
-    first, leading = np.zeros(count + 2, np.int64), np.empty(count * len(room.block), np.int32)
+    first, leading = np.zeros(count + 2, np.int64), np.empty(count * len(buffers.block), np.int32)
     queue, steps = np.empty((2, count), np.int32)
     most = float(value.max(initial=0.0))
-    kernel.count_back(order[:count], following[:count], first, leading, queue, steps, value, action, most, room)
+    kernel.count_back(order[:count], following[:count], first, leading, queue, steps, value, action, most, buffers)
     return True
 
 
 class JointPlayer(Player):
-    """Plays a joint policy, which is the same greedily and by softmax."""
+    """Plays a joint policy; softmax is the same as greedy."""
 
     def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
         self.tables, self.space, self.most_steps = tables, find_space(tables), max_episode_steps
@@ -196,7 +176,7 @@ class JointPlayer(Player):
         return key
 
     def choose(self, cell: Ints, state: Ints, drawn: NDArray[np.floating]) -> NDArray[np.int8]:
-        """Look up everyone's action by everyone's cell and machine state: [cases, N]; nothing is left to chance."""
+        """Look up all agents' actions by their cells and machine states: [cases, N]; `drawn` is not used."""
         joint = self.team_state[np.searchsorted(self.keys, self._key(state), sorter=self.team_state)]
         for agent, (size, cells) in enumerate(zip(self.space.sizes[1:], self.space.cells, strict=True)):
             joint = joint * size + np.searchsorted(cells, cell[:, agent])
@@ -227,16 +207,6 @@ class JointPlayer(Player):
                 unseen = results.event_time[rows, events] < 0
                 results.event_time[rows[unseen], events[unseen]] = step
 
-        played = play_team(
-            tables,
-            self.choose,
-            self.moves,
-            episodes=numbers,
-            max_steps=self.most_steps,
-            patience=self.most_steps + 1,
-            seed=seed,
-            purpose=TEAM,
-            watch=watch,
-        )
-        results.steps[:] = played.steps
+        play = partial(play_team, tables, self.choose, self.moves, seed=seed, purpose=TEAM, watch=watch)
+        results.steps[:] = play(episodes=numbers, max_steps=self.most_steps, patience=self.most_steps + 1).steps
         return results

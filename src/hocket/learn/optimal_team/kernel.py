@@ -1,7 +1,7 @@
-"""Planning over joint states: the least expected costs, all joint actions of a state at once.
+"""Value iteration over joint states, with the least expected costs of all joint actions of a state at once.
 
-A step costs 1 until the task is done. Where a task has rewards, the cost of a step is its reward with
-the sign changed, and costs are discounted. Without slips, a breadth-first search from the end finds the fewest steps.
+A step costs 1 until the task is done. If a task has rewards, the cost of a step is its negative reward, and costs are
+discounted. Without slips, a breadth-first search from the end finds the fewest steps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hocket.task.bodies import NO_BODIES
 
 ACTIONS = u64(5)
 STAY = 4
-ENDS = 2  # places that stand for all joint states in which the task is done, and in which it can never be done
+ENDS = 2  # nodes for all joint states in which the task is done (0), and in which it can never be done (1)
 FULL = -1  # instead of the number of joint states, if there are too many for the arrays
 
 
@@ -25,7 +25,7 @@ class JointModel(NamedTuple):
     """Joint states as numbers (see `hocket.task.teamwork.joint.JointSpace`)."""
 
     size: Ints  # [N] arrivals of each agent
-    place: Ints  # [N] by how much the number of a joint state grows with an agent's arrival ...
+    stride: Ints  # [N] by how much the number of a joint state grows with an agent's arrival ...
     each: int  # ... and with the team state
     end: Ints  # [N, V, S, A] the arrival to which an action leads if it does not slip
     kind: Ints  # [N, arrivals] what an arrival adds to the number of the situation in which a step settles
@@ -57,39 +57,39 @@ class JointBuffers(NamedTuple):
 
 
 @inlined
-def follow(state: np.int64, model: JointModel, room: JointBuffers) -> None:
+def follow(state: np.int64, model: JointModel, buffers: JointBuffers) -> None:
     """Find the joint state to which every joint action leads if nobody slips."""
     agents, team = len(model.size), np.int64(state) // model.each
     for agent in range(agents):
-        place = np.int64(state) // model.place[agent] % model.size[agent]
-        room.before[agent] = model.cell[agent, place]
+        arrival = np.int64(state) // model.stride[agent] % model.size[agent]
+        buffers.before[agent] = model.cell[agent, arrival]
         for action in range(ACTIONS):
-            end = model.end[agent, team, place, action]
-            room.goal[agent, action] = model.cell[agent, end]
-            room.landing[agent, action] = model.landing[agent, end]
-            room.kind[agent, action] = model.kind[agent, end]
-    for joint in range(len(room.reached)):
+            end = model.end[agent, team, arrival, action]
+            buffers.goal[agent, action] = model.cell[agent, end]
+            buffers.landing[agent, action] = model.landing[agent, end]
+            buffers.kind[agent, action] = model.kind[agent, end]
+    for joint in range(len(buffers.reached)):
         if model.body_rule != NO_BODIES:
             number = u64(joint)
             for index in range(agents):
                 agent = agents - 1 - index
-                room.after[agent] = room.goal[agent, number % ACTIONS]
+                buffers.after[agent] = buffers.goal[agent, number % ACTIONS]
                 number //= ACTIONS
-            hold_apart(model.body_rule, model.body, room.before, room.after, room.held, room.claim)
+            hold_apart(model.body_rule, model.body, buffers.before, buffers.after, buffers.held, buffers.claim)
         number, cells, situation = u64(joint), np.int64(0), team * model.kinds
         for index in range(agents):
             agent, action = agents - 1 - index, number % ACTIONS
-            if model.body_rule != NO_BODIES and room.after[agent] == room.before[agent]:
+            if model.body_rule != NO_BODIES and buffers.after[agent] == buffers.before[agent]:
                 action = u64(STAY)
-            cells += room.landing[agent, action]
-            situation += room.kind[agent, action]
+            cells += buffers.landing[agent, action]
+            situation += buffers.kind[agent, action]
             number //= ACTIONS
-        room.reached[joint], room.situation[joint] = model.settled[situation] * model.each + cells, situation
+        buffers.reached[joint], buffers.situation[joint] = model.settled[situation] * model.each + cells, situation
 
 
 @inlined
 def slip(model: JointModel, block: Doubles) -> None:
-    """Account for slips: agent by agent, average the costs of an action and of those that it may turn into."""
+    """Account for slips: agent by agent, average the costs of an action and of those that it may slip into."""
     stride = 1
     for _ in range(len(model.size)):
         for first in range(len(block)):
@@ -110,17 +110,16 @@ def improve(
     value: Doubles,  # [joint states] expected costs
     action: Floats,  # [joint states] out: the best joint action
     most: float,  # the steps that count for a failure
-    room: JointBuffers,
+    buffers: JointBuffers,
 ) -> float:
     """Update joint states once, in order; return the largest relative change."""
-    change, block = 0.0, room.block
-    for place in range(len(order)):
-        state = order[place]
-        follow(state, model, room)
+    change, block = 0.0, buffers.block
+    for state in order:
+        follow(state, model, buffers)
         for joint in range(len(block)):
-            block[joint] = value[room.reached[joint]]
+            block[joint] = value[buffers.reached[joint]]
             if len(model.cost) > 0:
-                block[joint] = model.cost[room.situation[joint]] + model.discount * block[joint]
+                block[joint] = model.cost[buffers.situation[joint]] + model.discount * block[joint]
         if model.aside > 0:
             slip(model, block)
         best = cheapest(block)
@@ -142,48 +141,48 @@ def cheapest(block: Doubles) -> int:
 
 @kernel
 def explore(
-    order: Ints,  # [room for joint states] out: those that can be reached, after the `ENDS`
-    count: int,  # how many are there already: the `ENDS`, and those in which the team may start
-    place: Words,  # [joint states] in `order`; -1: not reached yet
-    following: Words,  # [room for joint states, A ** N] out: the places to which joint actions lead
-    end: Words,  # [V] the place that stands for all joint states of a team state; -1: each has its own
+    order: Ints,  # [nodes at most] out: the joint states that can be reached, after the `ENDS`
+    count: int,  # how many nodes there are already: the `ENDS`, and joint states in which the team may start
+    node: Words,  # [joint states] index in `order`; -1: not reached yet
+    following: Words,  # [nodes at most, A ** N] out: the nodes to which joint actions lead
+    end: Words,  # [V] the node for all joint states of a team state; -1: each has its own
     model: JointModel,
-    room: JointBuffers,
+    buffers: JointBuffers,
 ) -> int:
-    """List the joint states that can be reached if nobody slips, and what follows each; return how many there are."""
-    each = len(place) // len(end)
+    """List the joint states that can be reached without slips, and their successors; return how many there are."""
+    each = len(node) // len(end)
     here = ENDS
     while here < count:
-        follow(order[here], model, room)
-        for joint in range(len(room.reached)):
-            state = room.reached[joint]
-            if place[state] < 0:
+        follow(order[here], model, buffers)
+        for joint in range(len(buffers.reached)):
+            state = buffers.reached[joint]
+            if node[state] < 0:
                 if end[state // each] >= 0:
-                    place[state] = end[state // each]
+                    node[state] = end[state // each]
                 elif count == len(order):
                     return FULL
                 else:
-                    place[state], order[count] = count, state
+                    node[state], order[count] = count, state
                     count += 1
-            following[here, joint] = place[state]
+            following[here, joint] = node[state]
         here += 1
     return count
 
 
 @kernel
 def count_back(
-    order: Ints,  # [joint states that can be reached] as `explore` lists them
-    following: Words,  # [likewise, A ** N]
-    first: Ints,  # [likewise, + 2] in: zeros; where the predecessors of a place begin ...
+    order: Ints,  # [nodes] as `explore` lists them
+    following: Words,  # [nodes, A ** N]
+    first: Ints,  # [nodes + 2] in: zeros; where the predecessors of a node begin ...
     leading: Words,  # ... in this list of predecessors
-    queue: Words,  # [likewise] buffer
-    steps: Words,  # [likewise] buffer
+    queue: Words,  # [nodes] buffer
+    steps: Words,  # [nodes] buffer
     value: Doubles,  # [all joint states] in: `most`; out: the fewest steps
     action: Floats,  # [all joint states] out: the best joint action
     most: float,
-    room: JointBuffers,
+    buffers: JointBuffers,
 ) -> None:
-    """Count the fewest steps from each joint state to the end; where it cannot be reached, they stay `most`."""
+    """Compute the fewest steps from each joint state to the end; if that cannot be reached, they stay `most`."""
     for here in range(ENDS, len(order)):
         for joint in range(following.shape[1]):
             first[following[here, joint] + 2] += 1
@@ -208,5 +207,5 @@ def count_back(
     for here in range(ENDS, len(order)):
         for joint in range(following.shape[1]):
             to = following[here, joint]
-            room.block[joint] = value[order[to]] if to >= ENDS else most * to
-        action[order[here]] = cheapest(room.block)
+            buffers.block[joint] = value[order[to]] if to >= ENDS else most * to
+        action[order[here]] = cheapest(buffers.block)

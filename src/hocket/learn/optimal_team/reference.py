@@ -1,6 +1,6 @@
-"""The fewest expected steps of a team, as one would write it on a page: value iteration over joint states.
+"""The fewest expected steps of a team, in plain Python: value iteration over joint states.
 
-V(s, v) = 1 + min over joint actions a of the sum over s', v' of P(s', v' | s, v, a) V(s', v'), and 0 where the task is
+V(s, v) = 1 + min over joint actions a of the sum over s', v' of P(s', v' | s, v, a) V(s', v'), and 0 if the task is
 done; a failure counts as the most steps of an episode. With a discount factor, V is the largest discounted return: the
 max over a of the sum over s', v' of P(s', v' | s, v, a) (r + discount V(s', v')).
 
@@ -37,7 +37,7 @@ class JointPlanner:
                 waiting += [state for each in outcomes for _, _, state in each]
 
     def _outcomes(self, s: tuple[int, ...], v: int, a: tuple[int, ...]) -> Iterator[tuple[float, float, JointState]]:
-        """List what may come of a joint action, each with its probability and reward: everyone may slip."""
+        """List the outcomes of a joint action with their probabilities and rewards; all agents may slip."""
         for slips in product(range(OUTCOMES), repeat=len(s)):
             probability = prod(self.slips[slip] for slip in slips)
             if probability:

@@ -1,4 +1,4 @@
-"""Training, reviews and planning of every agent of every seed, each with its model (see `hocket.learn.sweep`)."""
+"""Training, reviews and planning of the agents of all seeds (see `hocket.learn.sweep`)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from hocket.task.tables import Tables, draw_starts, settle
 from hocket.task.teamwork.play import patience_of
 from hocket.task.teamwork.readiness import Readiness
 
-SHARED_EVERY = 200  # steps after which agents that share their tries learn of each other's
+SHARED_EVERY = 200  # steps after which agents that share their tries add them up
 EPISODES = 4  # in a bout of practice, at most
-SHARE_PRACTISED = 16  # it takes at most one step in so many of those so far; then the team is reviewed again
-LAST_RESORT = 1e-3  # part of the optimistic values by which an agent acts where it knows of no way to a reward
+SHARE_PRACTISED = 16  # a bout takes at most the steps so far over this; then the team is reviewed again
+LAST_RESORT = 1e-3  # weight of optimistic values in tests, in cells without a known path to a reward
 
 
 class Practice:
@@ -50,7 +50,7 @@ class Practice:
         return not (self.steps_left and self.episodes_left)
 
     def train(self, begin: int, stop: int) -> int:
-        """Take steps of training until one is reached or the bout is over; return the step that comes next."""
+        """Train until step `stop`, or until the bout is over; return the next step."""
         while begin < stop and not self.is_over:
             self._step(begin)
             begin += 1
@@ -59,7 +59,7 @@ class Practice:
         return begin
 
     def _step(self, time: int) -> None:
-        """Let everyone act once."""
+        """Let all agents act once."""
         tables, team = self.tables, self.team
         before, state = (np.array([[agent.lane.now[part] for agent in team]]) for part in range(2))
         arrival = [kernel.act_lane(agent.lane, agent.view.world, self.rule, time) for agent in team]
@@ -67,22 +67,22 @@ class Practice:
         if len(tables.body):
             cell = hold_all_apart(tables.body_rule, tables.body, before, cell)
         settled = settle(tables, tables.kinds(before, cell), state)
-        for place, agent in enumerate(team):
-            agent.lane.now[:2] = cell[0, place], settled.state[0, place]
+        for index, agent in enumerate(team):
+            agent.lane.now[:2] = cell[0, index], settled.state[0, index]
         self.steps_left, self.quiet = self.steps_left - 1, 0 if settled.rounds else self.quiet + 1
         if tables.is_final[np.arange(len(team)), settled.state[0]].all() or self.quiet >= self.patience:
             self.episodes_left -= 1
             self._restart(time + 1)
 
     def _restart(self, begin: int) -> None:
-        """Begin everyone's next episode with a step."""
+        """Begin the next episode with a step."""
         self.quiet = 0
         for lane in (agent.lane for agent in self.team):
             lane.now[:] = lane.starts[start_draw(int(lane.key), begin, len(lane.starts))], lane.initial, 0
 
 
 def make_block(tables: Tables, settings: SweepSettings, seeds: Sequence[int], threads: int = 1) -> Block:
-    """Make a block of seeds; where teams are reviewed in the world, each seed is trained by itself."""
+    """Make a block of seeds; if teams are reviewed in the world, each seed is trained by itself."""
     if settings.team_review != "world" or not is_reviewed(tables):
         return SweepBlock(tables, settings, seeds, threads)
     readiness = Readiness(tables, sync_literal=settings.sync_literal)
@@ -91,7 +91,7 @@ def make_block(tables: Tables, settings: SweepSettings, seeds: Sequence[int], th
 
 
 class SweepBlock:
-    """Every agent of every seed, each with its model."""
+    """The agents of all seeds, each with its model."""
 
     def __init__(self, tables: Tables, settings: SweepSettings, seeds: Sequence[int], threads: int = 1) -> None:
         self.tables, self.shape, self.prior = tables, machine_shapes(tables)["q"], settings.prior
@@ -99,9 +99,9 @@ class SweepBlock:
         self.parameters, self.final_review = pick_fields(SweepParameters, settings), settings.final_review
         without_walls = open_moves(tables.cells, tables.columns, tables.torus)
         self.make_view = partial(make_view, settings.prior, settings.discount, without_walls)
-        self.ahead = without_walls.end[without_walls.move[0], 0]  # [S, A] the next cell, where no wall is
+        self.ahead = without_walls.end[without_walls.move[0], 0]  # [S, A] the next cell, without walls
         simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
-        self.beliefs: list[Beliefs] = []  # of each seed, where they are counted
+        self.beliefs: list[Beliefs] = []  # of each seed, if reviews are imagined
         pick_table: Callable[[int], IndividualTable] = simulation.table
         if settings.team_review != "off" and is_reviewed(tables):
             readiness, chance = Readiness(tables, sync_literal=settings.sync_literal), settings.sync_probability
@@ -121,7 +121,7 @@ class SweepBlock:
         self.practices = dict[int, Practice]()  # of the seeds whose agents act together
 
     def _begin(self, seed: int, agent: int, moves: MoveTable, place: Ints, view: AgentView) -> Sweeper:
-        """Put an agent where it starts, without a try: it is worth what is hoped for to arrive in a cell."""
+        """Make an agent in its start cell, without tries: arrivals have their optimistic values."""
         tables, key = self.tables, np.uint64(stream_key(TRAINING, seed, agent))
         (cell,), initial = draw_starts(tables, np.array([key]), np.array([agent])), int(tables.initial[agent])
         model = kernel.make_model(view.world, view.optimistic_value)
@@ -149,7 +149,7 @@ class SweepBlock:
             begin = until
 
     def _practise(self, index: int, begin: int, until: int) -> int:
-        """Let the agents of a seed act together until a step, or as long as it takes; return the step that is next."""
+        """Let the agents of a seed practise until a step, or until they are done; return the next step."""
         while begin < until and index in self.practices:
             practice = self.practices[index]
             begin = practice.train(begin, until)
@@ -159,7 +159,7 @@ class SweepBlock:
         return begin
 
     def begin_with(self, world: WorldModel) -> None:
-        """Begin with what was learnt before, and count what follows from it for teammates."""
+        """Begin with the tries of a world, and review the teams."""
         self.planned.clear()
         self.common.begin_with(world)
         for index in range(len(self.teams)):
@@ -167,10 +167,10 @@ class SweepBlock:
             if self.beliefs:
                 self._review(index, 0)
                 if (values := self.beliefs[index].values) is not None:
-                    self.planned[index] = {"q": values}  # the very team that was imagined
+                    self.planned[index] = {"q": values}  # the team that was imagined
 
     def finish(self, step: int) -> None:
-        """Review the teams once more; one that never fails acts as it was imagined, where it knows a way."""
+        """Review the teams once more; one that never fails keeps its imagined values where they are positive."""
         is_due = self.final_review and step >= FIRST_FULL_SEARCH
         for index, beliefs in enumerate(self.beliefs if is_due else ()):
             self._review(index, step, self.most_bouts, is_last=True)
@@ -179,20 +179,20 @@ class SweepBlock:
                 self.planned[index] = {"q": np.where(is_known, beliefs.values, self.arrays(index)["q"])}
 
     def learnt(self, index: int) -> tuple[Ints, Ints]:
-        """List the moves of a seed's world, and how often its agents have tried them, without what they began with."""
+        """List the moves of a seed's world, and the tries of its agents, without those that they began with."""
         return self.common.move, self._pool(index) - self.common.first
 
     def _pool(self, index: int) -> Ints:
         return self.common.pool(index, [(agent.place, agent.tries) for agent in self.teams[index]])
 
     def _plan_common(self, index: int) -> None:
-        """Let the agents of a seed go by what they know in common."""
+        """Give the agents of a seed their common tries, and plan."""
         for agent in self.teams[index]:
             agent.tries[:] = self.common.tries[index][agent.place]
-            self._hope(agent.lane.model, agent.view)
+            self._plan_optimistically(agent.lane.model, agent.view)
 
     def _review(self, index: int, step: int, bout: int = 0, is_last: bool = False) -> None:
-        """Let a seed's agents count what they believe; where that rests on hope, let another bout of practice begin."""
+        """Review a seed's team; if it relies on untried moves, begin another bout of practice."""
         team, beliefs = self.teams[index], self.beliefs[index]
         hopeful = imagined_moves(team, self.ahead, self.parameters.optimism)
         here = np.broadcast_to(np.arange(len(self.ahead))[:, None], self.ahead.shape)
@@ -204,27 +204,27 @@ class SweepBlock:
             self.practices[index] = Practice(self.tables, self.parameters, team, bout, step)
 
     def believe(self, table: IndividualTable, index: int = 0) -> None:
-        """Let an agent of a seed go by another table from now on, and plan by it."""
+        """Replace an agent's table, and plan by it."""
         self.planned.pop(index, None)
         agent = self.teams[index][table.place]
         agent.view = self.make_view(table, agent.moves)
         model = agent.lane.model._replace(prior_value=agent.view.optimistic_value)
         agent.lane = agent.lane._replace(model=model)
-        self._hope(model, agent.view)
+        self._plan_optimistically(model, agent.view)
 
-    def _hope(self, model: MoveModel, view: AgentView) -> Floats:
-        """Plan with what an agent has tried, and hope for the best where it has not: values of actions, [S, A, U]."""
+    def _plan_optimistically(self, model: MoveModel, view: AgentView) -> Floats:
+        """Plan by the agent's tries with optimism: values of actions, [S, A, U]."""
         return plan(model, view.world, self.parameters.optimism, self.parameters.discount)
 
-    def _hope_ahead(self, agent: Sweeper) -> Doubles:
-        """Value actions with optimism, as if those that the agent has not tried led to the next cell: [S, A, U]."""
+    def _optimistic_ahead(self, agent: Sweeper) -> Doubles:
+        """Plan with optimism, as if untried moves led to the next cell: values of actions, [S, A, U]."""
         model = kernel.make_model(agent.first.world, agent.first.optimistic_value, agent.tries)
-        values = self._hope(model, agent.first)
+        values = self._plan_optimistically(model, agent.first)
         is_tried = (agent.tries.sum(axis=1) > 0)[agent.moves.move[agent.first.world.dynamics]]  # [U, S, A]
         return np.where(np.moveaxis(is_tried, 0, -1), values, model.arrival[self.ahead])
 
     def arrays(self, index: int) -> Arrays:
-        """Plan by what the seed has tried, with caution; a team planned on a given world stays until it trains."""
+        """Plan by the seed's tries with caution, unless that was done since the last training."""
         if index not in self.planned:
             self.planned[index] = self._plan(index)
         return self.planned[index]
@@ -238,14 +238,14 @@ class SweepBlock:
             values = plan(model, world, self.caution, self.parameters.discount)
             is_lost = (values.max(axis=1) <= worst) & (worst < hope - kernel.PRECISION)  # [S, U]
             if self.prior == "distance" and is_lost.any():
-                hoped = np.maximum(self._hope_ahead(agent) - worst[:, None], 0)
+                hoped = np.maximum(self._optimistic_ahead(agent) - worst[:, None], 0)
                 values = np.where(is_lost[:, None], values + LAST_RESORT * hoped, values)
             q[number, ..., : values.shape[2]] = values
         return {"q": q}
 
 
 def _list_moves(tables: Tables, of_tables: Sequence[IndividualTable]) -> list[MoveTable]:
-    """List the moves of agents, once for all that live in the same world."""
+    """List the moves of agents, once for all agents in the same world."""
     worlds = [(int(tables.world[table.place]), int(table.dynamics.max()) + 1) for table in of_tables]
     of_worlds = dict(zip(worlds, of_tables, strict=True))
     moves = {world: list_moves(table.next_cell[: world[1]]) for world, table in of_worlds.items()}  # others have more
@@ -253,7 +253,7 @@ def _list_moves(tables: Tables, of_tables: Sequence[IndividualTable]) -> list[Mo
 
 
 def extra_bytes(tables: Tables) -> int:
-    """Count the bytes of models, hopes and queues, and of room for planning, also without walls."""
+    """Estimate the bytes of models, optimistic values and queues, and of planning, also without walls."""
     agents, cells, actions, states = machine_shapes(tables)["q"]
     model = (cells * (actions * (2 * OUTCOMES + 1) + states + 3) + tables.arrivals * states) * 8
     without_walls = cells * actions * (states + OUTCOMES + 2) * 4

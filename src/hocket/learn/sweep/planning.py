@@ -1,4 +1,4 @@
-"""Planning by tries: what an agent's actions are worth, and bounds of that before anything was tried."""
+"""Planning by tries: the values of an agent's actions, and bounds of them before any try."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from hocket.task.individual import IndividualTable
 
 
 class AgentView(NamedTuple):
-    """What agents go by who believe the same of their teammates."""
+    """The tables and prior values of agents with the same beliefs."""
 
     world: SweepTables
-    optimistic_value: Doubles  # [S, U] the best that may come of each cell and machine state
-    arrival: Doubles  # [arrivals, U] what arrivals are worth by that
-    pessimistic_value: Doubles  # [U] the worst that may come of each machine state
+    optimistic_value: Doubles  # [S, U] upper bounds
+    arrival: Doubles  # [arrivals, U] upper bounds of arrivals
+    pessimistic_value: Doubles  # [U] lower bounds
 
 
 @dataclass
 class Sweeper:
-    """An agent of a seed: its moves, what it goes by, what it has learnt and where it is."""
+    """An agent of a seed."""
 
     moves: MoveTable
-    place: Ints  # [moves] of each among those of all agents
-    first: AgentView  # by which it has begun
-    view: AgentView
+    place: Ints  # [moves] the index of each among those of all agents
+    first: AgentView  # at the beginning
+    view: AgentView  # now
     lane: kernel.SweepLane
 
     @property
     def tries(self) -> Ints:
-        """How often its moves turned out so: [moves, K]."""
+        """How often each outcome of its moves was seen: [moves, K]."""
         return self.lane.model.tries
 
 
 def plan(model: MoveModel, world: SweepTables, weight: float, discount: float) -> Floats:
-    """Plan with a model's tries and `weight` more of its prior values; return what actions are worth, [S, A, U]."""
+    """Plan by a model's tries and `weight` pseudo-counts of prior values; return the values of actions, [S, A, U]."""
     cells, states = model.prior_value.shape
     q = np.zeros((cells, len(ACTIONS), states), np.float32)
     kernel.plan_lane(world, model, weight, discount, np.ones(cells, np.bool_), q)
@@ -52,7 +52,7 @@ def plan(model: MoveModel, world: SweepTables, weight: float, discount: float) -
 
 
 def sweep_tables(table: IndividualTable, moves: MoveTable) -> SweepTables:
-    """Pick what kernels need."""
+    """Make the kernels' tables."""
     offset = np.zeros(len(moves.end), np.int32)  # of the cell in which a move begins
     offset[moves.move] = table.offset[:, None]
     ends, rewards = moves.end + offset[:, None], table.reward.astype(np.float64)
@@ -61,7 +61,7 @@ def sweep_tables(table: IndividualTable, moves: MoveTable) -> SweepTables:
 
 
 def open_moves(cells: int, columns: int, torus: bool = False) -> MoveTable:
-    """List the moves of a map that has no walls."""
+    """List the moves of a map without walls."""
     return list_moves(Grid(cells // columns, columns, torus=torus).outcomes()[None])
 
 
@@ -91,7 +91,7 @@ def machine_bounds(table: IndividualTable, discount: float, pick: Callable[..., 
 
 
 def make_view(prior: str, discount: float, open_map: MoveTable, table: IndividualTable, moves: MoveTable) -> AgentView:
-    """Work out what an agent goes by; values are bounded by the distance to its events or, flat, by its machine."""
+    """Make an agent's view; values are bounded by the distance to its events or, flat, by its machine."""
     if prior == "distance":
         bound, arrival = optimistic_values(table, discount, open_map)
     else:
