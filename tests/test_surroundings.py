@@ -17,7 +17,7 @@ import hocket as hk
 from hocket.cli.check import Check
 from hocket.files import HAS_LOCKS, locked
 from hocket.learn.kernels.compiler import is_compiled, kernel
-from hocket.learn.warmup import _alone_with, lock_name
+from hocket.learn.warmup import _locked, lock_name
 from hocket.study.store import claimed, load_results
 
 LONG = "x" * 300  # no file has such a name
@@ -103,7 +103,7 @@ def is_free(path: Path) -> bool:
 
 @pytest.mark.skipif(not HAS_LOCKS, reason="there are no locks")
 def test_who_compiles_holds_a_lock_that_only_its_user_can_reach(compile_lock):
-    with _alone_with("doubling"):
+    with _locked("doubling"):
         assert compile_lock.parent.stat().st_mode & 0o077 == 0
         assert not is_free(compile_lock)
     assert is_free(compile_lock)
@@ -111,16 +111,16 @@ def test_who_compiles_holds_a_lock_that_only_its_user_can_reach(compile_lock):
 
 @pytest.mark.skipif(not HAS_LOCKS, reason="there are no locks")
 def test_who_compiles_for_another_installation_holds_another_lock(compile_lock, monkeypatch):
-    with _alone_with("doubling"):
+    with _locked("doubling"):
         monkeypatch.setattr("hocket.learn.warmup.__file__", "elsewhere/warmup.py")
         assert is_free(compile_lock.with_name(lock_name("doubling")))
 
 
 def test_who_compiles_waits_for_nobody_without_end(compile_lock, monkeypatch):
     monkeypatch.setattr("hocket.learn.warmup.PATIENCE", 0.1)
-    with _alone_with("doubling"):  # as another process would hold it
+    with _locked("doubling"):  # as another process would hold it
         begun = []
-        with _alone_with("doubling"):
+        with _locked("doubling"):
             begun.append("compiling")
     assert begun
 
@@ -143,7 +143,7 @@ def test_whatever_lies_where_the_lock_should_be_keeps_nobody_from_compiling(
         if obstacle == "link to a pipe":
             os.mkfifo(precious)
         compile_lock.symlink_to(precious)
-    with _alone_with("doubling"):
+    with _locked("doubling"):
         pass
     assert precious.exists() == (obstacle == "link to a pipe"), "a link is not followed"
 
@@ -151,11 +151,11 @@ def test_whatever_lies_where_the_lock_should_be_keeps_nobody_from_compiling(
 def test_without_a_place_for_a_lock_kernels_are_compiled_without(tmp_path, monkeypatch):
     (tmp_path / "cache").write_text("no folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with _alone_with("doubling"):
+    with _locked("doubling"):
         pass
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", fail)
-    with _alone_with("doubling"):
+    with _locked("doubling"):
         pass
 
 

@@ -1,11 +1,11 @@
-"""Trained policies in one's own loop: from what an agent sees to an action, without a learner or the compiler."""
+"""Trained policies in a user's loop: from observations to actions, without the learner or the compiler."""
 
 from __future__ import annotations
 
 import json
 import math
 from bisect import bisect_right
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from operator import index
@@ -23,12 +23,12 @@ from hocket.random import TEAM, action_draw, stream_key
 from hocket.task.grid import ACTIONS
 from hocket.task.task import Task
 
-Spot = tuple[Hashable, int]  # a cell or what was seen, and a machine state by its number
-Table = Mapping[Hashable, Floats]  # text of what was seen -> values [A, U]
+Situation = tuple[Hashable, int]  # a cell or the text of an observation, and the number of a machine state
+Table = Mapping[Hashable, Floats]  # text of an observation -> values [A, U]
 
 
 class TrainableWorld(Protocol):
-    """A world of somebody else's whose agents have machines, and can be trained."""
+    """A wrapped environment, whose agents have machines and can be trained."""
 
     @property
     def machines(self) -> Mapping[str, RewardMachine]: ...
@@ -39,8 +39,8 @@ class TrainableWorld(Protocol):
         """Train its agents, with the options of `train_world`; return a run for each seed that is not in the folder."""
 
 
-def observation_key(observation: Any) -> Hashable:  # noqa: ANN401 (whatever a world shows)
-    """Make something hashable of what is seen; two observations that are equal have one key.
+def observation_key(observation: Any) -> Hashable:  # noqa: ANN401 (of any environment)
+    """Convert an observation to something hashable; equal observations have equal keys.
 
     >>> observation_key({"at": np.array([[1, 2]]), "door": np.int64(0)})
     (('at', (1, 2)), ('door', 0))
@@ -59,7 +59,7 @@ def observation_key(observation: Any) -> Hashable:  # noqa: ANN401 (whatever a w
 
 
 def key_text(key: Hashable) -> str:
-    """Write what was seen in a line, by which a policy knows it."""
+    """Write the key of an observation as a line of text, as in a policy's table."""
     return json.dumps(key, default=repr, separators=(",", ":"))
 
 
@@ -73,15 +73,15 @@ def read_table(arrays: Arrays, name: str, place: int, shape: tuple[int, ...]) ->
 
 
 def require_machine_input(learner: str) -> None:
-    """Refuse a learner whose policies go by something else than an agent's observation and machine state."""
-    looks_at = find_learner(learner).policy_input
-    if looks_at is not PolicyInput.MACHINE:
+    """Refuse a learner whose policies depend on more than an agent's observation and machine state."""
+    policy_input = find_learner(learner).policy_input
+    if policy_input is not PolicyInput.MACHINE:
         others = f"over cells and machine states are those of {', '.join(learners_with_input(PolicyInput.MACHINE))}"
-        raise SettingsError(f"a policy of {learner} depends on {looks_at.value}; {others}")
+        raise SettingsError(f"a policy of {learner} depends on {policy_input.value}; {others}")
 
 
 def machine_values(task: Task, learner: str, arrays: Arrays) -> Floats:
-    """Return a learner's q-function over cells and machine states, [N, S, A, U]; refuse what is none on a task."""
+    """Return a learner's q-function over cells and machine states, [N, S, A, U]; refuse arrays of other shapes."""
     require_machine_input(learner)
     q = arrays.get("q")
     states = max(len(machine.states) for machine in task.machines.values())
@@ -91,18 +91,18 @@ def machine_values(task: Task, learner: str, arrays: Arrays) -> Floats:
 
 
 class PolicyActor:
-    """One agent's trained policy as a function: from what the agent sees to the number of an action.
+    """One agent's trained policy as a function: from an observation to the number of an action.
 
     The same seed and the same calls give the same choices: those of episode 0 of the seed in tests. `restart` begins
     another episode.
     """
 
-    actions: tuple[str, ...] = ()  # their names, where they have some
+    actions: tuple[str, ...] = ()  # their names, if they have any
 
-    def __init__(self, agent: str, machine: RewardMachine, place: int, temperature: float | None) -> None:
-        self.agent, self.machine, self.temperature, self._place = agent, machine, temperature, place  # None: greedy
+    def __init__(self, agent: str, machine: RewardMachine, index: int, temperature: float | None) -> None:
+        self.agent, self.machine, self.temperature, self._index = agent, machine, temperature, index  # None: greedy
         self._states = {name: number for number, name in enumerate(machine.states)}
-        self._sums: dict[Spot, list[float]] = {}  # of the weights of the actions, where it has been
+        self._sums: dict[Situation, list[float]] = {}  # cumulative weights of the actions
         self._first = 0  # the number of the first action
         self.restart(0)
 
@@ -111,34 +111,29 @@ class PolicyActor:
         return f"<policy of {self.agent}: {kind}>"
 
     def restart(self, seed: int, episode: int = 0) -> None:
-        """Draw from now on what an episode of a seed draws."""
-        self._key = stream_key(TEAM, seed, self._place, episode)
+        """Begin an episode of a seed, which determines the draws."""
+        self._key = stream_key(TEAM, seed, self._index, episode)
         self._decisions = 0
 
     def __call__(self, observation: object) -> int:
         """Choose an action."""
-        spot = self._spot(observation)
-        if spot not in self._sums:
-            values, scale = self._worth(spot).tolist(), self.temperature
+        situation = self._situation(observation)
+        if situation not in self._sums:
+            values, scale = self._values(situation).tolist(), self.temperature
             best = max(values)
             weights = (value == best if scale is None else math.exp((value - best) / scale) for value in values)
-            self._sums[spot] = list(accumulate(map(float, weights)))
-        sums = self._sums[spot]
+            self._sums[situation] = list(accumulate(map(float, weights)))
+        sums = self._sums[situation]
         drawn = action_draw(self._key, self._decisions)
         self._decisions += 1
         return self._first + bisect_right(sums, drawn * sums[-1])
 
     def q(self, observation: object) -> Floats:
         """Return the values of all actions, in their order."""
-        return self._worth(self._spot(observation)).copy()
+        return self._values(self._situation(observation)).copy()
 
-    def _spot(self, observation: Any) -> Spot:  # noqa: ANN401 (whatever a user passes)
-        """Find out where the agent is."""
-        raise NotImplementedError
-
-    def _worth(self, spot: Spot) -> Floats:
-        """Look up what actions are worth."""
-        raise NotImplementedError
+    _situation: Callable[[Any], Situation]  # of an observation; a subclass defines it
+    _values: Callable[[Any], Floats]  # of the actions in a situation; likewise
 
     def _state(self, name: object) -> int:
         """Look up the number of a machine state."""
@@ -151,38 +146,38 @@ class PolicyActor:
 class GridActor(PolicyActor):
     """An agent's policy on a task's map.
 
-    What it sees is an observation of `individual_env` or `team_env`, of any kind, or the pair (cell, name of the state
-    of its machine); a cell is a number or a pair (row, column). `actions` names the actions.
+    It takes an observation of `individual_env` or `team_env`, of any kind, or the pair (cell, name of the state of its
+    machine); a cell is a number or a pair (row, column). `actions` names the actions.
     """
 
     actions = ACTIONS
 
     def __init__(self, task: Task, agent: str, q: Floats, temperature: float | None) -> None:
         super().__init__(agent, task.machines[agent], list(task.agents).index(agent), temperature)
-        self._grid, self._values = task.grid, q  # [N, S, A, U]
+        self._grid, self._q = task.grid, q  # [N, S, A, U]
 
-    def _worth(self, spot: Spot) -> Floats:
-        cell, state = spot
-        return self._values[self._place, cell, :, state]  # type: ignore[index]
+    def _values(self, situation: tuple[int, int]) -> Floats:
+        cell, state = situation
+        return self._q[self._index, cell, :, state]
 
-    def _spot(self, observation: Any) -> Spot:  # noqa: ANN401 (whatever a user passes)
-        cells, states, spot = self._grid.cells, len(self._states), (-1, -1)
+    def _situation(self, observation: Any) -> Situation:  # noqa: ANN401 (whatever a user passes)
+        cells, states, cell, u = self._grid.cells, len(self._states), -1, -1
         is_pair = isinstance(observation, tuple) and len(observation) == 2
         state = self._state(observation[1]) if is_pair else -1
         with suppress(TypeError, ValueError, KeyError):
             if is_pair:
-                spot = self._cell(observation[0]), state
+                cell, u = self._cell(observation[0]), state
             elif isinstance(observation, Mapping):
-                spot = index(observation["world"]), index(observation["machine"])
+                cell, u = index(observation["world"]), index(observation["machine"])
             elif not np.ndim(observation):
-                spot = divmod(index(observation), states)
+                cell, u = divmod(index(observation), states)
             elif len(observation) == cells + states:
-                first, second = np.flatnonzero(observation).tolist()
-                spot = first, second - cells
-        if not (0 <= spot[0] < cells and 0 <= spot[1] < states):
+                cell, second = np.flatnonzero(observation).tolist()
+                u = second - cells
+        if not (0 <= cell < cells and 0 <= u < states):
             rule = f"an observation of {self.agent} in this task ({cells} cells, {states} states) or a pair"
             raise TaskError(f"{rule} (cell, state name) is needed, got {shown(observation)}", key="observation")
-        return spot
+        return cell, u
 
     def _cell(self, cell: Any) -> int:  # noqa: ANN401 (likewise)
         """Number a cell that is a number or a pair (row, column)."""
@@ -193,19 +188,19 @@ class GridActor(PolicyActor):
 
 
 class TableActor(PolicyActor):
-    """An agent's policy in a wrapped world, by a table over what it has seen; anywhere else all actions are alike.
+    """An agent's policy in a wrapped environment, by a table over observations; others have values of 0.
 
-    What it sees is the pair (observation of the world, name of the state of its machine), or `{"world": observation,
-    "machine": number}`, as the wrapped world shows it.
+    It takes the pair (observation, name of the state of its machine), or `{"world": observation, "machine": number}`,
+    as the wrapped environment returns it.
     """
 
     def __init__(self, world: TrainableWorld, agent: str, arrays: Arrays, temperature: float | None) -> None:
-        machine, place, acts = world.machines[agent], list(world.machines).index(agent), world.action_space(agent)
-        super().__init__(agent, machine, place, temperature)
+        machine, i, acts = world.machines[agent], list(world.machines).index(agent), world.action_space(agent)
+        super().__init__(agent, machine, i, temperature)
         self._count, self._first = int(acts.n), int(acts.start)
-        self._table = read_table(arrays, "q", place, (self._count, len(machine.states)))
+        self._table = read_table(arrays, "q", i, (self._count, len(machine.states)))
 
-    def _spot(self, observation: Any) -> Spot:  # noqa: ANN401
+    def _situation(self, observation: Any) -> Situation:  # noqa: ANN401
         state: Any = None
         if isinstance(observation, Mapping) and {*observation} == {"world", "machine"}:
             world, state = observation["world"], observation["machine"]
@@ -216,9 +211,9 @@ class TableActor(PolicyActor):
             raise TaskError(f"{rule}, got {shown(observation)}", key="observation")
         return key_text(observation_key(world)), state
 
-    def _worth(self, spot: Spot) -> Floats:
-        seen, state = spot
-        row = self._table.get(seen)
+    def _values(self, situation: Situation) -> Floats:
+        key, state = situation
+        row = self._table.get(key)
         return np.zeros(self._count, np.float32) if row is None else row[:, state]
 
 
@@ -226,7 +221,7 @@ class TeamActors(dict[str, PolicyActor]):
     """The actors of all agents of a policy."""
 
     def restart(self, seed: int, episode: int = 0) -> None:
-        """Let all of them draw what an episode of a seed draws."""
+        """Begin an episode of a seed, which determines the draws."""
         for actor in self.values():
             actor.restart(seed, episode)
 

@@ -1,7 +1,7 @@
-"""How fast is it here? Training and testing against a straightforward loop, in one run on one machine; devices.
+"""Training and test speeds, compared with a straightforward loop in the same run on one machine; speeds of devices.
 
-What counts is processor time, for other programs take their share of any other. Rivals take turns, in several rounds of
-a second or so each, and the median over rounds is what a rival has to show.
+Processor time is measured, as other programs run, too. What is compared takes turns, in rounds of a second or so, and
+the median over rounds counts.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from hocket.task.episode import SYNC_PROBABILITY
 from hocket.task.individual import IndividualTable, individual_table
 from hocket.task.tables import Tables, compile_task
 
-SEEDS = 16  # side by side
-STEPS = 20_000  # of one seed, between two looks at the clock
+SEEDS = 16  # that train together
+STEPS = 20_000  # of one seed, between two readings of the clock
 ROUNDS = 5
 ROUND = 1.0  # seconds of processor time, at least
-DEVICE_LANES = (65_536, 262_144)  # side by side on a device
-PRACTICE = 50_000  # steps before anything is measured there, for those who know the way have shorter episodes
-EDGE = 1e-12  # past the sum of chances, which rounding may leave below 1
+DEVICE_LANES = (65_536, 262_144)  # on a device
+PRACTICE = 50_000  # steps before measurements there, as trained agents have shorter episodes
+EDGE = 1e-12  # added to sums of probabilities, which rounding may leave below 1
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """How fast something is, and how that compares with the straightforward loop."""
+    """A speed, and its ratio to that of the straightforward loop."""
 
     what: str
     per_second: float  # agent-steps, of processor time
@@ -47,17 +47,17 @@ class Measurement:
 
 @dataclass(frozen=True)
 class DeviceMeasurements:
-    """How fast a device is on a task, and whether it learns what the processor learns, to the last bit."""
+    """The speeds of a device on a task, and whether it learns the same as the CPU, bit for bit."""
 
     device: str
-    speeds: tuple[Measurement, ...]  # those of the device by its clock; ratios to one core
+    speeds: tuple[Measurement, ...]  # of the device in real time; ratios to one core
     same_bits: bool
 
 
 @njit(nogil=True)
 def straightforward(table: IndividualTable, seed: int, steps: int) -> Floats:
-    """Train one lane as one would write it down: numpy's generator, one exponential per action, no tricks. Of the
-    table, cells that follow are by machine state, and the rest by arrival; chances are summed up."""
+    """Train one lane without optimisation: numpy's generator, one exponential per action. In `table`, `next_cell` is by
+    machine state, the rest by arrival, and `chance` is cumulative."""
     next_cell, next_state, reward, limit = table.next_cell, table.next_state, table.reward, table.chance
     is_final, offset, slip = table.is_final, table.offset, table.slip
     start, initial = table.starts[0], table.initial
@@ -71,9 +71,7 @@ def straightforward(table: IndividualTable, seed: int, steps: int) -> Floats:
         for action in range(5):
             weight[action] = math.exp(50.0 * (q[state, cell, action] - best))
             total += weight[action]
-        mark = np.random.random() * total
-        action = 0
-        passed = weight[0]
+        mark, action, passed = np.random.random() * total, 0, weight[0]
         while passed < mark and action < 4:
             action += 1
             passed += weight[action]
@@ -86,13 +84,12 @@ def straightforward(table: IndividualTable, seed: int, steps: int) -> Floats:
                 case, arrival = 0, offset[cell] + end
                 while ready >= limit[machine_state, arrival, case]:
                     case += 1
-                target = next_state[machine_state, arrival, case]
-                goal = reward[machine_state, arrival, case]
-                if not is_final[target]:
-                    goal += 0.9 * q[target, end].max()
-                q[machine_state, cell, action] += 0.8 * (goal - q[machine_state, cell, action])
+                after, target = next_state[machine_state, arrival, case], reward[machine_state, arrival, case]
+                if not is_final[after]:
+                    target += 0.9 * q[after, end].max()
+                q[machine_state, cell, action] += 0.8 * (target - q[machine_state, cell, action])
                 if machine_state == state:
-                    new_cell, new_state = end, target
+                    new_cell, new_state = end, after
         cell, state, clock = new_cell, new_state, clock + 1
         if is_final[state] or clock >= 1000:
             cell, state, clock = start, initial, 0
@@ -102,7 +99,7 @@ def straightforward(table: IndividualTable, seed: int, steps: int) -> Floats:
 def processor_times(
     works: Mapping[str, Callable[[], float]], clock: Callable[[], float] = time.process_time
 ) -> dict[str, float]:
-    """Let rivals take turns; return how much each gets done in a second of processor time, the median over rounds."""
+    """Return how much each function gets done in a second of processor time, as the median over rounds in turn."""
     for work in works.values():
         work()  # which compiles it
     speeds: dict[str, list[float]] = {name: [] for name in works}
@@ -137,15 +134,15 @@ def measure_learning(name: str) -> list[Measurement]:
 
 
 def _train(train: Callable[[int, int], None], begin: int, lanes: int) -> float:
-    """Train for a while; return how many agent-steps that took."""
+    """Train for `STEPS` steps; return the number of agent-steps."""
     train(begin, STEPS)
     return float(STEPS * lanes)
 
 
 def _count_steps(tests: Iterable[TestResults], settings: Settings) -> float:
-    """Count the steps of test episodes; a failure takes as many as an episode may have."""
-    taken = np.concatenate([results.steps for results in tests])
-    return float(np.where(taken < 0, settings.max_episode_steps, taken).sum())
+    """Count the steps of test episodes; a failure counts as the step limit."""
+    steps = np.concatenate([results.steps for results in tests])
+    return float(np.where(steps < 0, settings.max_episode_steps, steps).sum())
 
 
 def _plain(tables: Tables, agent: int, steps: int) -> Floats:

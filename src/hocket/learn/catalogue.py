@@ -1,7 +1,4 @@
-"""All learners by name, those of other packages among them.
-
-These are registered by a call, or declared as entry points of the group `hocket.learners`.
-"""
+"""All learners by name; those of other packages are registered by a call, or are entry points (`hocket.learners`)."""
 
 from __future__ import annotations
 
@@ -17,17 +14,15 @@ from hocket.machine.names import check_name
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
-# In the order in which figures give out their colours; a new one comes last.
-LEARNERS: dict[str, Learner] = {
-    folder.LEARNER.name: folder.LEARNER for folder in (dqprm, hil, iql, cqrm, optimal, sweep, optimal_team)
-}
+_FOLDERS = (dqprm, hil, iql, cqrm, optimal, sweep, optimal_team)  # in the order of their colours in figures
+LEARNERS: dict[str, Learner] = {folder.LEARNER.name: folder.LEARNER for folder in _FOLDERS}
 
 ALIASES = {"optimal-alone": optimal.LEARNER.name}
 GROUP = "hocket.learners"  # of entry points
 
 
 def check_learner(learner: object) -> Learner:
-    """Require a learner whose name is free, or its own, and whose settings are declared."""
+    """Require a learner whose name is free, or already its own, and whose settings are declared."""
     if not isinstance(learner, Learner):
         raise SettingsError(f"a learner is a value of hocket.learn.learner.Learner, got {shown(learner)}")
     check_name(learner.name, "a learner")
@@ -41,15 +36,15 @@ def check_learner(learner: object) -> Learner:
 
 
 def load_plugins() -> None:
-    """Add the learners that installed packages declare; one that cannot be loaded is warned of and left out."""
+    """Add the learners of installed packages; warn of those that cannot be loaded, and leave them out."""
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:
             learner = check_learner(entry.load())
-        except Exception as error:  # whatever another package does, hocket goes on without it
-            said = str(error) if isinstance(error, HocketError) else f"{type(error).__name__}: {error}"
+        except Exception as error:  # loading another package may raise anything
+            reason = str(error) if isinstance(error, HocketError) else f"{type(error).__name__}: {error}"
             package = entry.dist.name if entry.dist else entry.value
-            told = f"the learner {entry.name} of {package} is left out: {said}"
-            warnings.warn(told, RuntimeWarning, stacklevel=2)
+            message = f"the learner {entry.name} of {package} is left out: {reason}"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
         else:
             LEARNERS[learner.name] = learner
 
@@ -58,14 +53,13 @@ load_plugins()
 
 
 def register_learner(learner: Learner) -> Learner:
-    """Make a learner of one's own known by its name, in this process; return it.
+    """Register a learner by its name, in this process; return it.
 
-    An installed package makes its learners known everywhere, also to the command line and to workers, by an entry point
-    of the group `hocket.learners`.
+    An installed package registers its learners everywhere, also for the command line and workers, by an entry point of
+    the group `hocket.learners`.
     """
-    checked = check_learner(learner)
-    LEARNERS[checked.name] = checked
-    return checked
+    LEARNERS[learner.name] = check_learner(learner)
+    return learner
 
 
 def find_learner(name: str) -> Learner:
@@ -78,14 +72,14 @@ def find_learner(name: str) -> Learner:
 
 
 def default_learner(device: str) -> str:
-    """Name the learner that trains where nobody names one: the usual one, or the first that the device has."""
+    """Return the name of the default learner, or of the first that can train on the device."""
     require_known(device, DEVICES, "device")
     able = [name for name, learner in LEARNERS.items() if device in learner.devices]
     return DEFAULT_LEARNER if DEFAULT_LEARNER in able else able[0]
 
 
 def require_setting(name: str, learners: Sequence[str]) -> None:
-    """Refuse a setting that none of some learners has; say who has it, or what it could have been."""
+    """Refuse a setting that none of some learners has; say which learners have it, or suggest another name."""
     known = dict.fromkeys(setting for learner in learners for setting in declared(find_learner(learner).settings))
     if name in known:
         return
@@ -103,7 +97,7 @@ def require_setting(name: str, learners: Sequence[str]) -> None:
 
 
 def named_settings(name: str, learners: Iterable[str]) -> dict[str, SettingValue]:
-    """Find settings by their name; those that none of some learners has are left out.
+    """Return named settings, without those that none of some learners has.
 
     >>> named_settings("paper", ["optimal"])["sync_probability"]
     0.3
@@ -115,13 +109,13 @@ def named_settings(name: str, learners: Iterable[str]) -> dict[str, SettingValue
 
 
 def shapes_on(task: Task) -> ShapesOf:
-    """Say of a task which arrays learners learn; of a learner from elsewhere nobody knows."""
+    """Return the shapes of each learner's arrays on a task; None for unknown learners."""
     tables = compile_task(task)
     return lambda name: LEARNERS[name].shapes(tables) if name in LEARNERS else None
 
 
 def is_reference(name: str) -> bool:
-    """Say whether a learner is a line to compare others with; one from elsewhere never is."""
+    """Say whether a learner is a reference line; an unknown one is not."""
     return name in LEARNERS and LEARNERS[name].is_reference
 
 
@@ -131,5 +125,5 @@ def learners_with_input(*inputs: PolicyInput) -> list[str]:
 
 
 def references() -> list[str]:
-    """List the learners that learn nothing, and act well at once."""
+    """List the learners that are reference lines."""
     return [name for name, learner in LEARNERS.items() if learner.is_reference]

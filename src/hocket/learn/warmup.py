@@ -27,7 +27,7 @@ from hocket.task.catalogue import rendezvous
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
-SHARED = "team"  # what several learners have, most of it of the team world
+SHARED = "team"  # the lock of kernels that several learners use, most of them of the team world
 PATIENCE = 120  # seconds to wait for another process that compiles the same
 LARGE = 1_000_000  # agents x cells from which on even a step takes long
 
@@ -36,7 +36,7 @@ _one_at_a_time = threading.Lock()
 
 
 def compile_kernels(learner: str, seeds: int = 1, task: Task | None = None, settings: Settings | None = None) -> None:
-    """Compile what a learner needs for some seeds side by side on a task, or load it from disk: a step of each."""
+    """Compile a learner's kernels for some seeds on a task, or load them from disk, by training one step."""
     chosen, about = _small() if task is None else task, find_learner(learner)
     count = max(1, min(seeds, about.min_vector_seeds))
     mark = (learner, chosen.digest, count)
@@ -45,21 +45,21 @@ def compile_kernels(learner: str, seeds: int = 1, task: Task | None = None, sett
             return
         short = replace(settings or about.settings(), test_every=1, max_episode_steps=1)
         with ExitStack() as held:
-            for what in sorted({learner if kernel else SHARED for kernel in (about.train_kernel, about.test_kernel)}):
-                held.enter_context(_alone_with(what))
+            for name in sorted({learner if kernel else SHARED for kernel in (about.train_kernel, about.test_kernel)}):
+                held.enter_context(_locked(name))
             stand_in, tables = _stand_in(chosen)
             train_batch(Batch(stand_in, learner, short, range(count), 1), tables)
         _compiled.add(mark)
 
 
 def compile_apart(learners: Sequence[str]) -> None:
-    """Compile what these learners share with no other: what trains them, and of some what tests them."""
+    """Compile the kernels that each of these learners has alone: for training, and for some learners for tests."""
     for learner in map(find_learner, learners):
         if learner.test_kernel:
             compile_kernels(learner.name)
         else:
             block = learner.block(compile_task(_small()), learner.settings(), [0], 1)
-            with _alone_with(learner.name):
+            with _locked(learner.name):
                 block.train(0, 1)
 
 
@@ -68,25 +68,24 @@ def _small() -> Task:
 
 
 def _stand_in(task: Task) -> tuple[Task, Tables]:
-    """Find what a step of is enough: the task itself or, where it is large, a small one with numbers of its types."""
+    """Return a task on which a step is fast: the task or, if it is large, a small one with arrays of its types."""
     large = compile_task(task)
     if len(task.agents) * task.grid.cells <= LARGE:
         return task, large
     small = _small()
-    pairs = zip(compile_task(small), large, strict=True)
-    return small, Tables._make(
-        np.asarray(value, like.dtype) if isinstance(like, np.ndarray) else value for value, like in pairs
-    )
+    parts = zip(compile_task(small), large, strict=True)
+    arrays = (np.asarray(part, like.dtype) if isinstance(like, np.ndarray) else part for part, like in parts)
+    return small, Tables._make(arrays)
 
 
 def lock_name(what: str) -> str:
-    """Name the lock of who compiles something: other installations have other caches and need not wait."""
+    """Return the file name of a lock; other installations have other caches and need not wait."""
     return f"compiling-{what}-{zlib.crc32(__file__.encode(errors='replace')):08x}.lock"
 
 
 @contextmanager
-def _alone_with(what: str) -> Iterator[None]:
-    """Hold what whoever compiles something holds; where there is no place for it, or it is not free, go on without."""
+def _locked(what: str) -> Iterator[None]:
+    """Hold the lock for compiling something; if there is no folder for it, or it is not free in time, go on without."""
     with ExitStack() as held:
         with suppress(OSError, RuntimeError, FormatError):  # there may be no home
             folder = user_folder("XDG_CACHE_HOME", ".cache")
@@ -96,15 +95,10 @@ def _alone_with(what: str) -> Iterator[None]:
 
 @contextmanager
 def compiling_ahead(learners: Sequence[str]) -> Iterator[list[str]]:
-    """Let another process compile what comes later and nobody else compiles, while this one begins with the first.
-    Where it fails, or is not done in time, this process compiles as ever. Gives the learners that are compiled so."""
-    later = [
-        name
-        for name, learner in LEARNERS.items()
-        if name in learners[1:]
-        and name != learners[0]
-        and not (learner.train_kernel is None or is_compiled(learner.train_kernel.load()))
-    ]
+    """Compile the kernels of all learners but the first in another process, and yield the names of these learners.
+    Where that fails, or is not done in time, this process compiles them itself."""
+    kernels = {name: each.train_kernel for name, each in LEARNERS.items() if name in learners and name != learners[0]}
+    later = [name for name, kernel in kernels.items() if kernel is not None and not is_compiled(kernel.load())]
     other = _start_compiling(later)
     try:
         yield [] if other is None else later
@@ -115,8 +109,8 @@ def compiling_ahead(learners: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _start_compiling(learners: Sequence[str]) -> subprocess.Popen[bytes] | None:
-    """Start a process that compiles; None where there is nothing to do, no lock to share, or no interpreter to start.
-    It is a new interpreter and no fork, for this one has threads; and it imports from where this one does."""
+    """Start a process that compiles, or return None if there is nothing to do, no file locks or no interpreter.
+    It is a new interpreter with the same import path, not a fork, as this process has threads."""
     if not (learners and HAS_LOCKS and sys.executable) or hasattr(sys, "frozen"):
         return None
     code = f"import sys; sys.path[:] = {sys.path!r}\n"

@@ -1,8 +1,8 @@
-"""What agents have learnt of a map: how often each move was tried, and how it turned out.
+"""Models of maps that agents have learnt: how often each move was tried, with which outcomes.
 
 A *move* is an action in a cell, together with which of its ends are barred: the cell ahead, and those to which it may
-slip. It does not depend on a machine, nor on who moves. So counts of all agents, runs and tasks on a map add up, and
-any other task on it can be planned with them.
+slip. It does not depend on the machine or the agent. So counts of all agents, runs and tasks on a map add up, and any
+other task on it can be planned with them.
 """
 
 from __future__ import annotations
@@ -30,26 +30,24 @@ from hocket.task.settling import describe_cell
 from hocket.task.task import Task
 
 FORMAT = "hocket world 1"
-BARRED = 1 << OUTCOMES  # in how many ways the ends of a move may be barred
+BARRED = 1 << OUTCOMES  # subsets of the ends of a move that may be barred
 MOST_TRIES = 2**53  # of an outcome
 
 
 def distinct(numbers: Ints) -> Ints:
-    """List the numbers that occur, in order. `np.unique` would look them up one by one, which takes a hundred times as
-    long for the millions of pairs of a large map.
+    """List the different numbers, in order. `np.unique` takes a hundred times as long for the millions of pairs of a
+    large map.
 
     >>> distinct(np.array([[3, 1], [1, 2]])).tolist()
     [1, 2, 3]
     """
-    ordered = np.sort(numbers, axis=None, kind="stable")  # which finds runs that are in order already
+    ordered = np.sort(numbers, axis=None, kind="stable")  # which is fast where numbers are in order already
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
 def cells_before(end: Numbers) -> tuple[Words, Words]:
-    """List for each cell, in order, those from which an action may lead to it, whichever gates are open.
-
-    `end` is where actions lead if they do not slip, [D, S, A]: what slips leads where another action would. Returns
-    where each cell's list begins [S + 1], and all of them one after the other.
+    """List for each cell those from which an action may lead to it, with any gates open: where each cell's list begins,
+    [S + 1], and all lists. `end` is where actions lead without slips, [D, S, A]; with a slip, another action's end.
 
     >>> cells_before(np.array([[[1, 0], [2, 1], [2, 2]]], np.int32))  # three cells in a row: go right, or stay
     (array([0, 1, 3, 5], dtype=int32), array([0, 0, 1, 1, 2], dtype=int32))
@@ -66,7 +64,7 @@ def number_moves(next_cell: Numbers) -> tuple[Words, Words]:
     dynamics, cells, actions, outcomes = next_cell.shape
     move = np.arange(cells * actions, dtype=np.int32).reshape(cells, actions)
     move, end = np.repeat(move[None], dynamics, axis=0), next_cell[0].reshape(-1, outcomes).astype(np.int32)
-    changed = np.nonzero((next_cell != next_cell[0]).any(axis=3))  # few, as gates close few cells
+    changed = np.nonzero((next_cell != next_cell[0]).any(axis=3))  # by gates
     rows = np.column_stack((move[changed], next_cell[changed]))
     others, which = np.unique(rows, axis=0, return_inverse=True)
     move[changed] = len(end) + which.ravel()
@@ -74,16 +72,16 @@ def number_moves(next_cell: Numbers) -> tuple[Words, Words]:
 
 
 class MoveTable(NamedTuple):
-    """All that a planner needs to know of the moves of a world; agents that live in it share them."""
+    """The moves of a world, for planning; its agents share them."""
 
     move: Words  # [D, S, A] which move an action is
-    end: Words  # [moves, K] where it leads
+    end: Words  # [moves, K] where a move leads
     first_before: Words  # [S + 1] where the cells begin from which a move may lead to a cell ...
     before: Words  # ... in this list
 
 
 def list_moves(next_cell: Numbers) -> MoveTable:
-    """Number moves, and list what leads to where."""
+    """Number the moves, and list the predecessors of cells."""
     return MoveTable(*number_moves(next_cell), *cells_before(next_cell[..., 0]))
 
 
@@ -92,26 +90,26 @@ class WorldModel:
     """Moves that were tried on a map, and how often each outcome was seen; worlds of the same map add up with `+`."""
 
     columns: int
-    slip: float  # chance that a move goes astray, on the map that was learnt
+    slip: float  # probability that a move slips
     end: Words  # [S, A] where actions lead if they do not slip and no gate is closed: which map it is
     move: Ints  # [moves] (cell x actions + action) x 8, plus a bit for each outcome whose end is barred; ascending
     tries: Ints  # [moves, K] how often each outcome was seen
 
     @classmethod
     def of(cls, task: Task, move: Ints, tries: Ints) -> WorldModel:
-        """Keep what was learnt on a task's map: the moves that were tried, given in order."""
+        """Make the model of a task's map; moves are in order, and those that were never tried are left out."""
         was_tried = tries.any(axis=1)
         return cls(task.grid.columns, float(task.slip), _ends(task), move[was_tried], tries[was_tried])
 
     @cached_property
     def digest(self) -> str:
-        """A fingerprint of all that it says."""
+        """A hash of the whole model."""
         parts = (self.end.tobytes(), self.move.tobytes(), self.tries.tobytes())
         return hashlib.sha256(b"%d %r " % (self.columns, self.slip) + b"".join(parts)).hexdigest()
 
     @property
     def steps(self) -> int:
-        """How many steps of the world it was learnt from, of all agents together."""
+        """The number of steps from which it was learnt, of all agents together."""
         return int(self.tries.sum())
 
     def known(self) -> Ints:
@@ -120,7 +118,7 @@ class WorldModel:
         return pairs.astype(np.int64).reshape(self.end.shape)
 
     def visited(self) -> Bools:
-        """Flag the cells in which somebody has been: [S]."""
+        """Flag the cells in which any agent has been: [S]."""
         cell, action = np.divmod(self.move // BARRED, len(ACTIONS))
         visited = np.zeros(len(self.end), np.bool_)
         visited[cell] = True
@@ -133,11 +131,11 @@ class WorldModel:
         """Look up how often the outcomes of some moves were seen."""
         if not len(self.move):
             return np.zeros((len(move), OUTCOMES), np.int64)
-        place = np.minimum(np.searchsorted(self.move, move), len(self.move) - 1)
-        return np.where((self.move[place] == move)[:, None], self.tries[place], 0)
+        index = np.minimum(np.searchsorted(self.move, move), len(self.move) - 1)
+        return np.where((self.move[index] == move)[:, None], self.tries[index], 0)
 
     def is_tried(self, table: MoveTable) -> Bools:
-        """Flag the moves of a task's world that somebody has tried: [D, S, A]."""
+        """Flag the moves of a task's world that were tried: [D, S, A]."""
         total: Ints = self.tries_of(number_kept(table)).sum(axis=1)
         return total[table.move] > 0
 
@@ -154,8 +152,8 @@ class WorldModel:
 
     def _require(self, columns: int, slip: float, end: Words, than: str = "") -> None:
         if end.shape != self.end.shape or columns != self.columns:
-            sizes = [f"{len(ends) // wide} x {wide}" for ends, wide in ((self.end, self.columns), (end, columns))]
-            raise SettingsError(f"this world is of another map{than}: {sizes[0]} cells, not {sizes[1]}")
+            mine, theirs = (f"{len(e) // wide} x {wide}" for e, wide in ((self.end, self.columns), (end, columns)))
+            raise SettingsError(f"this world is of another map{than}: {mine} cells, not {theirs}")
         if differing := np.flatnonzero((end != self.end).any(axis=1)).tolist():
             row, column = divmod(differing[0], columns)
             where = f"moves from {len(differing):,} cells differ, the first at row {row}, column {column}"
@@ -164,7 +162,7 @@ class WorldModel:
             raise SettingsError(f"this world was learnt where {self.slip:.3g} of moves slip, not {slip:.3g}")
 
     def missing(self, task: Task | str | Path) -> tuple[str, ...]:
-        """Say what a task needs and nobody has seen: gates that were never open, events that nobody got to.
+        """List what a task needs and was never seen: open gates, and the cells of events.
 
         >>> import hocket as hk
         >>> run = hk.train("buttons", seeds=1, steps=100)[0]
@@ -189,7 +187,7 @@ class WorldModel:
         write_archive(path, "a world", self.packed())
 
     def packed(self) -> bytes:
-        """Return what such a file contains."""
+        """Return the content of such a file."""
         about = {"format": FORMAT, "columns": self.columns, "slip": self.slip}
         return pack_arrays(about, {"end": self.end, "move": self.move, "tries": self.tries})
 
@@ -204,17 +202,17 @@ class PlanningBlock(Block, Protocol):
     """A block that can plan with what was learnt of the map before."""
 
     def begin_with(self, world: WorldModel) -> None:
-        """Know from the start what was learnt before, and plan with it."""
+        """Begin with the tries of a world, and plan with them."""
 
 
 class WorldBlock(PlanningBlock, Protocol):
     """A block that learns a model of the map, which other tasks can be planned with."""
 
     def learnt(self, index: int) -> tuple[Ints, Ints]:
-        """List the moves that the seed at `index` knows of, as worlds number them, and how often it has tried each."""
+        """List the moves of the seed at `index`, as worlds number them, and its tries of each."""
 
     def finish(self, step: int) -> None:
-        """Take what was learnt as it is after the last step of training."""
+        """End training after its last step."""
 
 
 def _ends(task: Task) -> Words:
@@ -222,7 +220,7 @@ def _ends(task: Task) -> Words:
 
 
 def number_kept(table: MoveTable) -> Ints:
-    """Number the moves of a task's world as files keep them: [moves]."""
+    """Number the moves of a task's world as in files: [moves]."""
     dynamics, cells, actions = table.move.shape
     pair = np.zeros(len(table.end), np.int64)
     pair[table.move.reshape(dynamics, -1)] = np.arange(cells * actions)
@@ -231,31 +229,31 @@ def number_kept(table: MoveTable) -> Ints:
 
 
 class CommonTries:
-    """What each seed's agents know in common: what they began with and, where they share, what they have tried."""
+    """The common tries of each seed's agents: those that they began with and, if they share, their own."""
 
     def __init__(self, tables: Sequence[MoveTable], seeds: int) -> None:
         numbers = [number_kept(table) for table in tables]
         self.move = np.unique(np.concatenate(numbers))
-        self.place = [np.searchsorted(self.move, each) for each in numbers]  # of the moves of each table
+        self.index = [np.searchsorted(self.move, each) for each in numbers]  # of the moves of each table
         self.first = np.zeros((len(self.move), OUTCOMES), np.int64)
         self.tries = np.repeat(self.first[None], seeds, axis=0)
 
     def begin_with(self, world: WorldModel) -> None:
-        """Begin with what was learnt before."""
+        """Begin with the tries of a world."""
         self.first = world.tries_of(self.move)
         self.tries[:] = self.first
 
     def pool(self, index: int, agents: Iterable[tuple[Ints, Ints]]) -> Ints:
-        """Add up what a seed's agents know, each given by the places of its moves and its tries."""
+        """Add up the tries of a seed's agents, each given by the indices of its moves and its tries."""
         known = self.tries[index]
         total: Ints = known.copy()
-        for place, tries in agents:
-            total[place] += tries - known[place]
+        for moves, tries in agents:
+            total[moves] += tries - known[moves]
         return total
 
 
 def load_world(path: str | Path) -> WorldModel:
-    """Load what was learnt of a map: a file (.npz), or all that the runs in a folder have learnt of it together."""
+    """Load a model of a map: a file (.npz), or the sum of all worlds in a folder of runs."""
     path = Path(path)
     if not path.is_dir():
         return read_world(path)
@@ -269,7 +267,7 @@ def load_world(path: str | Path) -> WorldModel:
 
 
 def as_world(world: WorldModel | str | Path) -> WorldModel:
-    """Take a world as it is, or load it from a file or a folder of runs."""
+    """Return a world, loaded from a file or a folder of runs if necessary."""
     if isinstance(world, WorldModel):
         return world
     if isinstance(world, str | Path):

@@ -113,14 +113,14 @@ class SweepBlock:
         moves = _list_moves(tables, of_alike)
         self.common = CommonTries(moves, len(seeds))
         begun = dict[int, tuple[MoveTable, Ints, AgentView]]()
-        for agents, table, listed, place in zip(alike, of_alike, moves, self.common.place, strict=True):
-            begun |= dict.fromkeys(agents.tolist(), (listed, place, self.make_view(table, listed)))
+        for agents, table, listed, index in zip(alike, of_alike, moves, self.common.index, strict=True):
+            begun |= dict.fromkeys(agents.tolist(), (listed, index, self.make_view(table, listed)))
         self.teams = [[self._begin(seed, agent, *begun[agent]) for agent in range(len(begun))] for seed in seeds]
         self.threads = max(1, min(threads, len(seeds) * len(begun)))
         self.planned: dict[int, Arrays] = {}  # by the tries so far
         self.practices = dict[int, Practice]()  # of the seeds whose agents act together
 
-    def _begin(self, seed: int, agent: int, moves: MoveTable, place: Ints, view: AgentView) -> Sweeper:
+    def _begin(self, seed: int, agent: int, moves: MoveTable, index: Ints, view: AgentView) -> Sweeper:
         """Make an agent in its start cell, without tries: arrivals have their optimistic values."""
         tables, key = self.tables, np.uint64(stream_key(TRAINING, seed, agent))
         (cell,), initial = draw_starts(tables, np.array([key]), np.array([agent])), int(tables.initial[agent])
@@ -128,7 +128,7 @@ class SweepBlock:
         model.arrival[:] = view.arrival
         starts, now = tables.starts(agent).astype(np.int64), np.array([cell, initial, 0])
         lane = kernel.SweepLane(model, kernel.make_queue(tables.cells), now, key, starts, initial)
-        return Sweeper(moves, place, view, view, lane)
+        return Sweeper(moves, index, view, view, lane)
 
     def train(self, begin: int, steps: int) -> None:
         self.planned.clear()
@@ -183,12 +183,12 @@ class SweepBlock:
         return self.common.move, self._pool(index) - self.common.first
 
     def _pool(self, index: int) -> Ints:
-        return self.common.pool(index, [(agent.place, agent.tries) for agent in self.teams[index]])
+        return self.common.pool(index, [(agent.index, agent.tries) for agent in self.teams[index]])
 
     def _plan_common(self, index: int) -> None:
         """Give the agents of a seed their common tries, and plan."""
         for agent in self.teams[index]:
-            agent.tries[:] = self.common.tries[index][agent.place]
+            agent.tries[:] = self.common.tries[index][agent.index]
             self._plan_optimistically(agent.lane.model, agent.view)
 
     def _review(self, index: int, step: int, bout: int = 0, is_last: bool = False) -> None:

@@ -32,7 +32,7 @@ class Sweeper:
     """An agent of a seed."""
 
     moves: MoveTable
-    place: Ints  # [moves] the index of each among those of all agents
+    index: Ints  # [moves] of each among those of all agents
     first: AgentView  # at the beginning
     view: AgentView  # now
     lane: kernel.SweepLane
