@@ -27,6 +27,8 @@ LANES = 16  # joint actions whose weights are computed at once
 WIDTH = 8  # team states whose best values are computed at once
 EACH_STATE = (0,) * WIDTH
 
+Team = tuple[int, ...]  # the numbers of the agents: a tuple, so that kernels are compiled for so many
+
 
 class JointTables(NamedTuple):
     """A task's tables for N agents as one. A final team state leads to itself and pays nothing."""
@@ -51,7 +53,7 @@ class JointTables(NamedTuple):
     kinds: int  # H
     body_rule: int
     body: Words  # [S], or nothing
-    agents: tuple[int, ...]  # their numbers: a tuple, so that kernels are compiled for so many agents
+    agents: Team
 
 
 class JointWorkspace(NamedTuple):
@@ -89,7 +91,7 @@ def make_workspace(agents: int, bodies: int, combinations: int, states: int = 0)
 
 
 @inlined
-def count_actions(agents: tuple[int, ...]) -> Index:
+def count_actions(agents: Team) -> Index:
     """Count the joint actions, which is a constant in compiled code."""
     actions = u64(1)
     for _ in range(len(agents)):
@@ -99,20 +101,13 @@ def count_actions(agents: tuple[int, ...]) -> Index:
 
 @inlined
 def joint_action(
-    q: Floats,
-    agents: tuple[int, ...],
-    cells: Index,
-    state: Index,
-    beta: np.float32,
-    greedy: bool,
-    drawn: np.uint64,
-    workspace: JointWorkspace,
+    q: Floats, agents: Team, state: Index, beta: np.float32, greedy: bool, drawn: Index, workspace: JointWorkspace
 ) -> None:
-    """Choose a joint action by softmax or greedily, and write each agent's action to `workspace.move`."""
+    """Choose a joint action by q in a joint cell, [A ** N, V], and write each agent's action to `workspace.move`."""
     value, weight = workspace.value, workspace.weight
     actions = count_actions(agents)
     for action in range(actions):
-        value[action] = q[cells, action, state]
+        value[action] = q[action, state]
     best = value[0]
     for first in range(u64(0), actions, FIVE):
         one, two, three, four = first + u64(1), first + u64(2), first + u64(3), first + u64(4)
@@ -165,7 +160,7 @@ def step(position: Ints, combination: Index, workspace: JointWorkspace, tables: 
 
 
 @inlined
-def find_best(q: Floats, agents: tuple[int, ...], cells: Index, workspace: JointWorkspace, combination: Index) -> None:
+def find_best(q: Floats, agents: Team, cells: Index, workspace: JointWorkspace, combination: Index) -> None:
     """Find the value of the best joint action in every team state, in a joint cell."""
     actions, states = count_actions(agents), u64(q.shape[2])
     width = u64(workspace.best.shape[1])
@@ -188,7 +183,7 @@ def train_jointly(
     for time in range(begin, begin + steps):
         alpha, beta = rates_at(rule, time)
         cells = joint_cell(position, tables)
-        joint_action(q, tables.agents, cells, state, beta, SOFTLY, first_number(key[0], time), workspace)
+        joint_action(q[cells], tables.agents, state, beta, SOFTLY, first_number(key[0], time), workspace)
         action = u64(0)
         for agent in range(agents):
             slips = second_number(key[agent // 2], time)
@@ -242,7 +237,7 @@ def play_jointly(
         if tables.is_final[state]:
             return time
         cells = joint_cell(position, tables)
-        joint_action(q, tables.agents, cells, state, play.beta, play.greedy, first_number(actions, time), workspace)
+        joint_action(q[cells], tables.agents, state, play.beta, play.greedy, first_number(actions, time), workspace)
         for agent in range(agents):
             key = stream_key(TEAM, play.seed, np.int64(agent), number)
             workspace.move[1, agent] = slip_outcome(second_number(key, time), tables.slip_limit)

@@ -1,6 +1,5 @@
-"""Training on a graphics processor: the functions of `kernels`, a thread for each lane or seed, with the same bits.
+"""Training on GPUs, by the functions of `kernels`: a thread for each lane or seed, with the same results, bit for bit.
 
-Threads run what the processor's kernels are made of, so that numbers are the same and numba's simulator can run all of
-it where there is no graphics processor. What is learnt stays on the device, and so do tests of it; what comes back are
-the tests' results and the policies that were asked for.
+numba's simulator can run all of it without a GPU. Learnt values and tests stay on the device; only the results of tests
+and the policies that are kept are copied back.
 """

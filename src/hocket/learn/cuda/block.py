@@ -1,4 +1,4 @@
-"""Runs of a learner side by side on the device: what they may differ in, and how they are tested, a thread for each."""
+"""Runs of a learner that train together on the device, and their tests, a thread for each."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from hocket.learn.settings import LearningRule
 from hocket.learn.testing import TestResults
 from hocket.task.tables import Tables
 
-Row = Any  # an array; numba finds out what its numbers are
+Row = Any  # an array, of a type that numba infers
 PLAYERS = 1 << 17  # test episodes at once, at most
-PLAYERS_ROOM = 1 << 28  # bytes for what they work out, about
-WORTHLESS = (NOTHING,) * 5  # actions
+PLAYERS_BYTES = 1 << 28  # for their state, about
+NO_VALUES = (NOTHING,) * 5  # of actions
 
 
 class Runs(NamedTuple):
-    """Which runs there are."""
+    """The rules and seeds of runs."""
 
     rules: LearningRule  # [V] of different settings
-    variant: Row  # [R] uint32, which of them a run has
+    variant: Row  # [R] uint32, the index of a run's rule
     seed: Row  # [R] int64
 
 
 class DeviceTests(NamedTuple):
-    """Test episodes of runs, one run after the other: those by softmax, and then greedy ones."""
+    """Test episodes of runs, one run after the other: all by softmax, then all greedy ones."""
 
-    number: int  # of a run's first
+    number: int  # of a run's first episode
     episodes: int  # of each run
-    begin: int  # from which on they are played now
+    begin: int  # index of the first that is played now
     played: TestResults
 
 
@@ -54,7 +54,7 @@ def rule_of(runs: Runs, run: Index) -> LearningRule:
 
 @inlined
 def test_at(runs: Runs, index: Index, tests: DeviceTests) -> tuple[Index, PlayParameters, int]:
-    """Say of a test episode whose run's it is, how it is played, and its number."""
+    """Return the run of a test episode, how it is played, and its number."""
     run = index // tests.episodes % len(runs.seed)
     rule, greedy = rule_of(runs, run), index >= len(runs.seed) * tests.episodes
     play = PlayParameters(rule.beta, greedy, runs.seed[run], rule.max_episode_steps)
@@ -62,10 +62,10 @@ def test_at(runs: Runs, index: Index, tests: DeviceTests) -> tuple[Index, PlayPa
 
 
 class DevicePlayers(NamedTuple):
-    """Teams that play test episodes by what runs have learnt."""
+    """Teams that play test episodes of runs."""
 
     q: Floats  # [R, N, S, A, V], or [R, N, S, A, M] by memory
-    column: Ints  # [N, U] where the values in a machine state are; V or more: they are 0
+    column: Ints  # [N, U] the column of a machine state in q; V or more: its values are 0
     by_memory: bool
     tables: TeamTables
     runs: Runs
@@ -73,12 +73,12 @@ class DevicePlayers(NamedTuple):
 
 
 def team_bytes(tables: Tables) -> int:
-    """Say how much room a team takes."""
+    """Estimate the bytes of a team."""
     return 8 * (8 * len(tables.start) + 2 * len(tables.knowers) + len(tables.body))
 
 
 def make_teams(tables: Tables, threads: int) -> TeamState:
-    """Make room for so many teams, those of neighbouring threads side by side; none of them proposes anything yet."""
+    """Make the states of so many teams, of which each is a column."""
     team = team_state(tables)
 
     def spread(array: NDArray[Any]) -> NDArray[Any]:
@@ -99,7 +99,7 @@ def play_episode(run: Index, players: DevicePlayers, team: TeamState, play: Play
             observed, key = team.memory[agent], team.key[agent]
             if not players.by_memory:
                 observed = players.column[agent, team.state[agent]]
-            values = WORTHLESS
+            values = NO_VALUES
             if observed < q.shape[3]:
                 values = values_at(q, agent, team.cell[agent], observed)
             action = choose(values, play.beta, play.greedy, first_number(key, time))
@@ -135,14 +135,14 @@ def play_teams(players: DevicePlayers, tests: DeviceTests) -> None:
 
 
 class DeviceJob(NamedTuple):
-    """A run to be made."""
+    """The settings and seed of a run."""
 
-    settings: Any  # of the learner
+    settings: Any
     seed: int
 
 
 class DeviceBlock(ABC):
-    """Runs of one learner on one task, side by side on the device; they may differ in settings and seeds."""
+    """Runs of one learner on one task that train together; they may differ in settings and seeds."""
 
     common_settings: ClassVar[tuple[str, ...]] = ("test_every", "test_episodes")  # in which they may not differ
     keeps_events: ClassVar[bool] = True  # whether tests say when events happened
@@ -151,8 +151,8 @@ class DeviceBlock(ABC):
     def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
         self.tables = tables
         self.variants: list[Any] = list(dict.fromkeys(job.settings for job in jobs))
-        place = {settings: number for number, settings in enumerate(self.variants)}
-        self.variant = np.array([place[job.settings] for job in jobs], np.uint32)
+        number = {settings: index for index, settings in enumerate(self.variants)}
+        self.variant = np.array([number[job.settings] for job in jobs], np.uint32)
         self.seeds = np.array([job.seed for job in jobs], np.int64)
         rules = LearningRule._make(map(np.array, zip(*(settings.rule for settings in self.variants), strict=True)))
         self.runs = placed(Runs(rules, self.variant, self.seeds))
@@ -160,19 +160,19 @@ class DeviceBlock(ABC):
     @classmethod
     @abstractmethod
     def size(cls, tables: Tables) -> int:
-        """Say how many bytes of the device a run takes."""
+        """Estimate the bytes of a run on the device."""
 
     @abstractmethod
     def train(self, begin: int, steps: int) -> None:
         """Train all runs from step `begin` on."""
 
     def arrays(self, index: int) -> Arrays:
-        """Fetch what the run at `index` has learnt so far."""
+        """Copy what the run at `index` has learnt so far from the device."""
         return {"q": fetched(self.q[index])}
 
     @abstractmethod
     def _play(self, tests: DeviceTests) -> int:
-        """Play as many episodes as there is room for; return how many that are."""
+        """Play as many episodes at once as possible; return how many."""
 
     def play(self, numbers: range) -> tuple[TestResults, TestResults]:
         """Play test episodes of every run: by softmax and, at the same time, greedily."""
@@ -192,13 +192,13 @@ class TeamBlock(DeviceBlock):
     """Runs whose policies play in the team world by q-functions of the agents."""
 
     by_memory: ClassVar[bool]
-    column: Ints  # [N, U] where the values in a machine state are; past the end: they are 0
+    column: Ints  # [N, U] the column of a machine state in q; past the end: its values are 0
 
     def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
         super().__init__(tables, jobs)
         self.world = placed(team_tables(tables))
-        room = max(1, PLAYERS_ROOM // team_bytes(tables))
-        self.players: int = min(PLAYERS, room, 2 * len(jobs) * max(1, jobs[0].settings.test_episodes))
+        most, episodes = max(1, PLAYERS_BYTES // team_bytes(tables)), max(1, jobs[0].settings.test_episodes)
+        self.players: int = min(PLAYERS, most, 2 * len(jobs) * episodes)
         self.column = placed(np.tile(np.arange(int(tables.states.max())), (len(tables.start), 1)))
         self.teams = make_teams(tables, self.players)
 

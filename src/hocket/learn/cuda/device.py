@@ -1,4 +1,4 @@
-"""The graphics processor: whether there is one, how kernels are compiled for it, and what goes there and back."""
+"""The GPU: whether there is one, kernels for it, and copies to and from it."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ SIMULATED_MEMORY = 1 << 24  # bytes
 
 
 def require_device() -> None:
-    """Refuse to go on without a graphics processor."""
+    """Require a GPU."""
     if not (SIMULATED or cuda.is_available()):
         raise SettingsError("the device cuda needs an NVIDIA GPU and its driver, and none was found")
 
 
 def free_memory() -> int:
-    """Say how many bytes there is room for."""
+    """Return the bytes of the device that may be used."""
     return SIMULATED_MEMORY if SIMULATED else int(cuda.current_context().get_memory_info().free * SPARE)
 
 
 def device_name() -> str:
-    """Name the graphics processor."""
+    """Return the name of the GPU."""
     return "numba's simulator" if SIMULATED else str(cuda.get_current_device().name)
 
 
 def device_kernel(function: Function) -> Kernel:
-    """Compile a function that threads run when it is launched, or load it from disk."""
+    """Compile a function that can be launched, or load it from disk."""
     if SIMULATED:
         return cuda.jit(function)
     try:
         compiled = cuda.jit(function, cache=True, lto=False)  # or a linker would fuse, too
-    except RuntimeError:  # there is no folder to keep it in
+    except RuntimeError:  # there is no folder for the cache
         compiled = cuda.jit(function, lto=False)
     stored = cache_file(compiled)
     if stored is not None:
@@ -62,19 +62,14 @@ def device_kernel(function: Function) -> Kernel:
 
 
 @contextmanager
-def _as_on_the_processor() -> Iterator[None]:
-    """Keep the compiler from fusing multiplications and additions, which would round otherwise than a processor does.
-    numba has no option for this, so what hands options to the compiler is wrapped for the time of a launch, which is
-    when kernels are compiled."""
+def _without_fusing() -> Iterator[None]:
+    """Keep the compiler from fusing multiplications and additions, which would be rounded differently than on a CPU.
+    numba has no option for this, so the function that passes options to the compiler is replaced during a launch."""
     if SIMULATED:
         yield
         return
     compile_ir = nvvm.compile_ir
-
-    def unfused(code: object, **options: object) -> object:
-        return compile_ir(code, **{**options, "fma": False})
-
-    nvvm.compile_ir = unfused
+    nvvm.compile_ir = lambda code, **options: compile_ir(code, **{**options, "fma": False})
     try:
         yield
     finally:
@@ -82,9 +77,9 @@ def _as_on_the_processor() -> Iterator[None]:
 
 
 def launch(kernel: Kernel, threads: int, *arguments: object) -> None:
-    """Run a kernel with at least so many threads, and wait until they have done what they were asked to."""
-    with _as_on_the_processor(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", errors.NumbaPerformanceWarning)  # that few runs leave much of the device idle
+    """Run a kernel with at least so many threads, and wait until they are done."""
+    with _without_fusing(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", errors.NumbaPerformanceWarning)  # that few runs do not use the whole device
         kernel[-(-threads // BLOCK), BLOCK](*arguments)
     cuda.synchronize()
 
@@ -93,8 +88,8 @@ def placed(tree: Tree) -> Tree:
     """Copy an array, or all arrays of a struct, to the device."""
     if isinstance(tree, np.ndarray):
         shape = [max(1, length) for length in tree.shape]
-        some = tree if tree.size else np.zeros(shape, tree.dtype)  # the device has no place for nothing
-        return cast(Tree, some.copy() if SIMULATED else cuda.to_device(np.ascontiguousarray(some)))
+        array = tree if tree.size else np.zeros(shape, tree.dtype)  # the device has no empty arrays
+        return cast(Tree, array.copy() if SIMULATED else cuda.to_device(np.ascontiguousarray(array)))
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return cast(Tree, type(tree)(*(placed(part) for part in tree)))
     return tree

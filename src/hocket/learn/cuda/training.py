@@ -1,4 +1,4 @@
-"""Train thousands of runs on the device: in chunks that fit its memory, with the same numbers as elsewhere."""
+"""Train thousands of runs on the device, in chunks that fit its memory, with the same results as on a CPU."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from hocket.learn.policies import Run
 from hocket.learn.testing import TestLog
 from hocket.task.tables import Tables
 
-LARGEST_CHUNK = 1 << 17  # lanes: enough to keep a device busy, and few enough to finish now and then
-TRIALS_ROOM = 1 << 30  # bytes for the tests of a chunk
+LARGEST_CHUNK = 1 << 17  # lanes: enough to use a whole device, and few enough to finish soon
+TESTS_BYTES = 1 << 30  # for the tests of a chunk
 SHOWN = 100  # runs of a batch whose latest tests are reported
-
 
 BLOCKS: dict[str, type[DeviceBlock]] = {
     dqprm.LEARNER.name: DqprmDeviceBlock,
@@ -32,25 +31,25 @@ BLOCKS: dict[str, type[DeviceBlock]] = {
 
 
 def find_block(learner: str) -> type[DeviceBlock]:
-    """Find what trains a learner on the device."""
+    """Return the class that trains a learner on the device."""
     if learner not in BLOCKS:
         raise SettingsError(f"{learner} cannot train on the device cuda ({known_names(learner, BLOCKS)})")
     return BLOCKS[learner]
 
 
 class ChunkPart(NamedTuple):
-    """Runs of a batch in a chunk, which is a list of these: runs that train side by side."""
+    """Runs of a batch in a chunk. A chunk is a list of these, whose runs train together."""
 
     batch: Batch
-    places: range  # among those of the batch
-    first: int  # where they begin among those of the chunk
+    indices: range  # among the runs of the batch
+    first: int  # index of the first among the runs of the chunk
 
 
 class Trained(NamedTuple):
-    """What became of a chunk's runs of one batch; each is fetched when it is asked for, and only once."""
+    """The trained runs of one batch in a chunk, which are copied from the device one by one."""
 
     batch: Batch
-    steps: int  # that they have trained
+    steps: int  # of training
     runs: Iterator[Run]
 
 
@@ -63,19 +62,18 @@ def train_batches(
     *,
     details: bool = True,
 ) -> Iterator[list[Trained]]:
-    """Train batches of one task, and give back each chunk's runs as it finishes. What runs learnt is kept of seeds
-    below `policies`, or of all; of tests, only how long they took without `details`. When `stop` says so, the chunk
-    that is at work comes back as far as it got, and none after it."""
+    """Train batches of one task; yield the runs of each chunk when it is finished or, if `stop` is true, so far.
+    Only seeds below `policies` keep their policies (None: all); without `details`, tests keep only their steps."""
     require_device()
-    told = {id(batch): report for batch, report in zip(batches, reports, strict=True)}
+    report_of = {id(batch): report for batch, report in zip(batches, reports, strict=True)}
     for chunk in _chunks(batches, tables, details):
         if stop is not None and stop():
             return
-        yield _train_chunk(chunk, tables, told, stop, policies, details)
+        yield _train_chunk(chunk, tables, report_of, stop, policies, details)
 
 
 def _chunks(batches: Sequence[Batch], tables: Tables, details: bool) -> Iterator[list[ChunkPart]]:
-    """Put runs that may train side by side into chunks that fit the device."""
+    """Put runs that may train together into chunks that fit the device."""
     groups: dict[tuple[object, ...], list[Batch]] = {}
     for batch in batches:
         common = [getattr(batch.settings, name) for name in find_block(batch.learner).common_settings]
@@ -86,15 +84,15 @@ def _chunks(batches: Sequence[Batch], tables: Tables, details: bool) -> Iterator
         for begin in range(0, ends[-1], most):
             parts = []
             for batch, end in zip(group, ends, strict=True):
-                first = end - len(batch.seeds) - begin  # run of the batch, among those of the chunk
-                places = range(max(0, -first), min(len(batch.seeds), most - first))
-                if places:
-                    parts.append(ChunkPart(batch, places, first + places.start))
+                first = end - len(batch.seeds) - begin  # the batch's first run, among those of the chunk
+                indices = range(max(0, -first), min(len(batch.seeds), most - first))
+                if indices:
+                    parts.append(ChunkPart(batch, indices, first + indices.start))
             yield parts
 
 
 def _most_runs(batch: Batch, tables: Tables, details: bool) -> int:
-    """Say how many runs fit into a chunk."""
+    """Return how many runs fit into a chunk."""
     agents, events = len(tables.start), len(tables.knowers)
     per_episode = 4 * (1 + details * (agents + events)) + 8 * agents * tables.has_rewards
     tests = batch.steps // batch.settings.test_every * batch.settings.test_episodes * 2
@@ -102,21 +100,21 @@ def _most_runs(batch: Batch, tables: Tables, details: bool) -> int:
     free = free_memory()
     if on_device > free:
         raise SettingsError(f"{batch.learner} would need {on_device:,} bytes a run on the device, which has {free:,}")
-    sizes = (LARGEST_CHUNK // agents, free // on_device, TRIALS_ROOM // max(1, tests * per_episode))
+    sizes = (LARGEST_CHUNK // agents, free // on_device, TESTS_BYTES // max(1, tests * per_episode))
     return max(1, min(sizes))
 
 
 def _train_chunk(
     chunk: Sequence[ChunkPart],
     tables: Tables,
-    told: Mapping[int, Report],
+    report_of: Mapping[int, Report],
     stop: StopSignal | None,
     policies: int | None,
     details: bool,
 ) -> list[Trained]:
     """Train and test the runs of a chunk, until they are done or `stop` says so."""
     agents, (_, learner, settings, _, steps, *_) = len(tables.start), chunk[0].batch
-    jobs = [DeviceJob(batch.settings, batch.seeds[place]) for batch, places, _ in chunk for place in places]
+    jobs = [DeviceJob(batch.settings, batch.seeds[index]) for batch, indices, _ in chunk for index in indices]
     block = find_block(learner)(tables, jobs)
     events = len(tables.knowers) * (details and block.keeps_events)
     tests = TestLog(settings, steps, len(jobs), agents * details, events, agents * tables.has_rewards)
@@ -125,16 +123,15 @@ def _train_chunk(
         tests.keep(block.play(tests.next_numbers))
 
     def tell(piece: int, is_tested: bool) -> None:
-        for batch, places, first in chunk:
-            shown = range(first, first + min(len(places), SHOWN))
+        for batch, indices, first in chunk:
+            shown = range(first, first + min(len(indices), SHOWN))
             latest = tests.latest(shown, batch.settings.max_episode_steps) if is_tested else []
-            told[id(batch)](piece * len(places) * agents, latest)
+            report_of[id(batch)](piece * len(indices) * agents, latest)
 
-    def fetch(batch: Batch, places: range, first: int) -> Iterator[Run]:
-        for index, place in enumerate(places, first):
-            seed = batch.seeds[place]
-            arrays = block.arrays(index) if policies is None or seed < policies else {}
-            yield batch.make_run(seed, arrays, tests.of(index, batch.settings.max_episode_steps), done, seconds)
+    def fetch(batch: Batch, indices: range, first: int) -> Iterator[Run]:
+        for run, seed in enumerate((batch.seeds[index] for index in indices), first):
+            arrays = block.arrays(run) if policies is None or seed < policies else {}
+            yield batch.make_run(seed, arrays, tests.of(run, batch.settings.max_episode_steps), done, seconds)
 
     begin = time.perf_counter()
     done = train_in_pieces(block.train, test, tell, settings, steps, Pace(), stop)

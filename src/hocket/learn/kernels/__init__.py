@@ -1,10 +1,9 @@
-"""The inner loops: plain functions over the arrays of `hocket.task.tables`, compiled by numba.
+"""The inner loops: functions over the arrays of `hocket.task.tables`, compiled by numba.
 
-Nothing here allocates, raises, or knows a Python object. Work is cut into lanes that never look at each other, and a
-lane's random numbers come from its own stream, so results do not depend on threads, chunks, or the lanes beside it.
+Nothing here allocates, raises, or uses Python objects. Lanes are independent, and each draws from its own stream of
+random numbers, so results do not depend on threads, pieces, or other lanes.
 
-Read `draws` and `actions` first, then `team`, the world of all agents, and `iql`, the shortest learner in it; `dqprm`
-has the paper's algorithm twice, as a plain loop (`learn`) and for all states of a machine at once, and tests hold the
-one to the other. `vectors` is about speed alone. An index is made a `u64` wherever it is known not to be negative:
-numba then leaves out the question whether it counts from the end.
+Read `draws` and `actions` first, then `team`, the step of a team, and `iql`, the shortest learner in it; `dqprm` has
+the paper's algorithm as a plain loop (`learn`) and for all states of a machine as one vector. `vectors` is for speed
+alone. Indices that are never negative are converted to `u64`, as numba would check the sign of others.
 """

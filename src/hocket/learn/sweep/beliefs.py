@@ -1,12 +1,11 @@
-"""What sweep's agents believe of their teammates: counted in team episodes that are played in their own models.
+"""Beliefs of sweep's agents about their teammates, from team episodes that are played in their own models.
 
-Agents begin with simulated teammates that are ready with a constant probability. Now and then the team is imagined:
-each agent's policy in what it has learnt of its moves, and where it hardly knows a move, as if it led to the next cell.
-If the imagined team does not complete its task, best responses in turn are searched (see `hocket.task.teamwork`), and
-agents explore and plan from then on by the readiness of the team that was found. Later on, moves that nobody has tried
-are imagined to lead nowhere first: a way that is only hoped for may not be there, and an agent that has stopped looking
-for it would not notice. No step of the world is spent; where the team relies on hope all the same, it practises (see
-`block.Practice`).
+Agents begin with simulated teammates that are ready with a constant probability. In reviews, the team is imagined: each
+agent's policy in its model, where untried moves lead to the next cell. If the imagined team fails, best responses in
+turn are searched (see `hocket.task.teamwork`), and agents explore and plan from then on by the readiness of the best
+team. Later on, untried moves are first imagined to lead nowhere: a path that relies on them may not exist, and agents
+that do not explore any more would not notice. This takes no steps of the world; if the team relies on untried moves all
+the same, it practises (see `block.Practice`).
 """
 
 from __future__ import annotations
@@ -23,17 +22,16 @@ from hocket.task.teamwork.play import TeamMoves, Values
 from hocket.task.teamwork.readiness import Chances, Readiness
 from hocket.task.teamwork.search import BELIEFS, MANY_TIMES, MOST_TIMES, PlannedTeam, TeamSearch
 
-FIRST_FULL_SEARCH = 4_000  # from which on a team that succeeds is looked for that takes fewer steps, once
-KNOWN = 4  # tries after which a move is taken to turn out as it did
-RARE_FAILURES = 0.5  # success from which on more episodes are played, as few do not show that a team fails seldom
+FIRST_FULL_SEARCH = 4_000  # training steps, after which a faster team is searched even if the team succeeds, once
+KNOWN = 4  # tries after which a move is expected to have the same outcomes
+RARE_FAILURES = 0.5  # success from which on more episodes are played, as few do not show rare failures
 MOST_WORK = 2_000_000  # agent-steps of imagined episodes in a review
 
 
 def imagined_moves(team: Sequence[Sweeper], ahead: NDArray[np.integer], weight: float) -> TeamMoves:
-    """Build the world in which agents imagine their team: tried moves as they turned out, others as is believed.
-    `ahead` are the cells to which these lead, [S, A], and `weight` is that of the belief, in tries. A move that has not
-    slipped in a few tries may slip: as often as all moves do, and to where the action ahead of which it then is
-    leads."""
+    """Build the world in which agents imagine their team: moves have the outcomes that were seen and, with the weight of
+    so many tries, lead to the cells `ahead`, [S, A]. A move that has not slipped in its few tries may slip, with the
+    frequency of all moves, to where the move in that direction leads."""
     dynamics = max(len(agent.moves.move) for agent in team)
     end = np.zeros((len(team), dynamics, *ahead.shape, team[0].tries.shape[1] + 1), np.int32)
     limit = np.zeros((*end.shape[:-1], end.shape[-1] - 1), np.int64)
@@ -56,7 +54,7 @@ def imagined_moves(team: Sequence[Sweeper], ahead: NDArray[np.integer], weight: 
 
 
 class Beliefs:
-    """What the agents of one seed believe of their teammates."""
+    """The beliefs of one seed's agents about their teammates."""
 
     def __init__(self, readiness: Readiness, chance: float, seed: int, max_steps: int) -> None:
         self.readiness, self.seed, self.max_steps = readiness, seed, max_steps
@@ -64,12 +62,12 @@ class Beliefs:
         self.chances: Chances = readiness.believe(chance)
         self.searched = False
         self.values: Values | None = None  # of the team that was imagined last
-        self.is_hope = False  # whether it succeeds only where moves that nobody has tried lead on
+        self.is_hope = False  # whether it succeeds only with untried moves
         self.never_fails = False  # whether it has succeeded in each of many episodes
-        self.best = -np.inf  # the mean return of the best team so far, where a task has rewards
+        self.best = -np.inf  # the mean return of the best team so far, if a task has rewards
 
     def review(self, step: int, discount: float, cautious: TeamMoves, hopeful: TeamMoves, is_last: bool) -> list[int]:
-        """Imagine the team, and look for another one where it does not succeed; list agents whose beliefs change."""
+        """Imagine the team, and search for another one if it does not succeed; list agents whose beliefs change."""
         times = MOST_TIMES if is_last else MANY_TIMES  # the last review is the most thorough one
         is_late, before, self.never_fails = step >= FIRST_FULL_SEARCH, self.chances, False
         is_full, self.searched = is_late and not self.searched, self.searched or is_late
@@ -102,6 +100,6 @@ class Beliefs:
         return np.flatnonzero((self.chances != before).any(axis=(1, 2, 3))).tolist()
 
     def _play(self, search: TeamSearch) -> tuple[float, float]:
-        """Play the team as it is, and rate it."""
+        """Play the team, and rate it."""
         self.values = np.stack([search.values(agent, self.chances) for agent in range(len(self.chances))])
         return search.score(search.play(self.values))

@@ -1,8 +1,8 @@
-"""Prioritised sweeping over a learnt model, as one would write it on a page, in lists and dictionaries.
+"""Prioritised sweeping over a learnt model, in plain Python.
 
-The agent counts the outcomes of its moves, and estimates a move's value from its counts and `optimism` pseudo-counts
-of the optimistic value: optimism in the face of uncertainty. After each step, the cell that it was taken in is backed
-up, and then those cells whose values may change most.
+The agent counts the outcomes of its moves, and estimates a move's value from its counts and `optimism` pseudo-counts of
+the optimistic value. After each step, the cell in which it was taken is backed up, and then the cells whose values may
+change most.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ Values = Sequence[Sequence[float]]  # by cell and machine state
 
 
 class SweepAgent:
-    """An agent that learns a model of its moves and plans with it. `hope` bounds from above what a cell is worth in a
-    machine state, `arrival` what it is worth to arrive in it from a cell of some past, before the step settles;
-    planning changes the latter."""
+    """An agent that learns a model of its moves and plans with it. `optimistic_value` bounds the values of cells and
+    machine states from above, `arrival` those of arrivals before the step settles; planning changes the latter."""
 
-    def __init__(self, world: TableWorld, settings: SweepSettings, seed: int, hope: Values, arrival: Values) -> None:
-        self.world, self.settings, self.hope = world, settings, hope
+    def __init__(
+        self, world: TableWorld, settings: SweepSettings, seed: int, optimistic_value: Values, arrival: Values
+    ) -> None:
+        self.world, self.settings, self.optimistic_value = world, settings, optimistic_value
         self.arrival = [list(row) for row in arrival]  # by past x cells + cell
         self.pasts = {past: s for s, past in reversed([*enumerate(world.past)])}  # with a cell of each
         self.key = random.stream_key(random.TRAINING, seed, world.agent)
         self.ends = cache(self._ends)
         self.counts: dict[object, list[int]] = {}  # of the outcomes of a move
-        self.priority: dict[int, float] = {}  # of the cells that wait to be backed up
+        self.priority: dict[int, float] = {}  # of the cells that wait for a backup
         self.predecessors: list[set[int]] = [set() for _ in range(world.cells)]
         for s, a, u in np.ndindex(world.cells, len(ACTIONS), world.states):
             for s_next in self.ends(s, u, a):
@@ -45,19 +46,19 @@ class SweepAgent:
         return tuple(self.world.move(s, u, a, outcome) for outcome in range(OUTCOMES))
 
     def value(self, s: int, u: int, a: int) -> float:
-        """Estimate what an action is worth."""
+        """Estimate the value of an action."""
         ends, weight = self.ends(s, u, a), self.settings.optimism
         counts = self.counts.get((s, a, ends), [0] * OUTCOMES)
         total = weight
         for count in counts:
             total += count
-        value = weight / total * self.hope[s][u]
+        value = weight / total * self.optimistic_value[s][u]
         for count, s_next in zip(counts, ends, strict=True):
             value += count / total * self.arrival[self.world.past[s] * self.world.cells + s_next][u]
         return value
 
     def back_up(self, s: int) -> None:
-        """Back up a cell in all machine states; where it changes enough, its predecessors wait."""
+        """Back up a cell in all machine states; if that changes it enough, queue its predecessors."""
         states, change = range(self.world.states), 0.0
         best = [max(self.value(s, u, a) for a in range(len(ACTIONS))) for u in states]
         for (past, before), u in product(self.pasts.items(), states):
