@@ -166,9 +166,9 @@ def find_best(q: Floats, agents: Team, cells: Index, workspace: JointWorkspace, 
     width = u64(workspace.best.shape[1])
     for first in range(u64(0), states, u64(WIDTH)):
         at = cells * actions * states + first
-        highest = largest(load_rows(q, at, states, EACH_STATE))
+        highest = largest(load_rows(q, at, states, EACH_STATE, load))
         for action in range(FIVE, actions, FIVE):
-            highest = max(highest, largest(load_rows(q, at + action * states, states, EACH_STATE)))
+            highest = max(highest, largest(load_rows(q, at + action * states, states, EACH_STATE, load)))
         store(workspace.best, combination * width + first, highest)
 
 

@@ -17,7 +17,7 @@ from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, place
 from hocket.learn.dqprm import kernel
 from hocket.learn.dqprm.block import lane_tables, make_lanes, simulated_outcomes
 from hocket.learn.episodes import pick_fields
-from hocket.learn.kernels.actions import largest, rates_at, softmax_action
+from hocket.learn.kernels.actions import largest, load_rows, rates_at, softmax_action
 from hocket.learn.kernels.arrays import Bools, Floats, Index, Ints, Numbers, UInts, u64
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.draws import first_number, second_number, slip_outcome, start_cell, sync_draw
@@ -80,28 +80,14 @@ def with_row(q: Numbers, action: Index, fresh: Numbers, is_here: bool) -> Number
 def rows(q: Floats, lane: Index, cell: Index, world: LaneWorlds) -> Numbers:
     """Read the q-values of a cell."""
     states = u64(len(world.width))
-    first = (lane * u64(q.shape[1]) + cell) * (kernel.ACTIONS * states)
-    return (
-        load_row(q, first, world.width),
-        load_row(q, first + states, world.width),
-        load_row(q, first + u64(2) * states, world.width),
-        load_row(q, first + u64(3) * states, world.width),
-        load_row(q, first + u64(4) * states, world.width),
-    )
+    return load_rows(q, (lane * u64(q.shape[1]) + cell) * (kernel.ACTIONS * states), states, world.width, load_row)
 
 
 @inlined
-def targets(q: Numbers, kind: Index, draw: Index, world: LaneWorlds, discount: np.float32) -> Numbers:
+def targets(q: Numbers, kind: Index, draw: Index, world: LaneWorlds, discount: np.float32) -> tuple[Numbers, Numbers]:
     """Compute the targets and next states in all machine states, of a move that ends in a cell with these q-values."""
-    best, cases, width = largest(q), u64(world.next_state.shape[1]), world.width
-    states = u64(len(width))
-    at, limit = kind * cases * states, kind * (cases - u64(1)) * states
-    next_state, reward = load_row(world.next_state, at, width), load_row(world.reward, at, width)
-    for case in range(u64(1), cases):
-        passed = draw >= load_row(world.limit, limit + (case - u64(1)) * states, width)
-        next_state = where(passed, load_row(world.next_state, at + case * states, width), next_state)
-        reward = where(passed, load_row(world.reward, at + case * states, width), reward)
-    return reward + discount * pick_each(best, next_state), next_state
+    next_state, reward = kernel.outcomes(kind, u64(world.next_state.shape[1]), draw, world, load_row)
+    return reward + discount * pick_each(largest(q), next_state), next_state
 
 
 class DqprmRuns(NamedTuple):

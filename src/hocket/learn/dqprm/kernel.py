@@ -13,11 +13,11 @@ s is a cell, u a machine state, and `target` what q(s, a, u) moves towards: r + 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hocket.learn.kernels.actions import largest, load_rows, rates_at, softmax_action, values_at
+from hocket.learn.kernels.actions import Read, largest, load_rows, rates_at, softmax_action, values_at
 from hocket.learn.kernels.arrays import LANES, SIMD, Bools, Floats, Index, Ints, Keys, Numbers, UInts, UWhole, u64
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.draws import CHANCE_MASK, first_number, second_number, slip_outcome, start_cell, sync_draw
@@ -169,19 +169,27 @@ def train_one_team(team: int, training: DqprmTraining, buffers: LaneBuffers, beg
 
 
 @inlined
+def outcomes(kind: Index, cases: Index, draw: Index, tables: Any, read: Read) -> tuple[Numbers, Numbers]:  # noqa: ANN401
+    """Find the next states and rewards in all machine states, after a kind of step, by a draw for the teammates."""
+    width = tables.width  # of LaneTables or LaneWorlds
+    states = u64(len(width))
+    at, limit = kind * cases * states, kind * (cases - u64(1)) * states
+    next_state, reward = read(tables.next_state, at, width), read(tables.reward, at, width)
+    for case in range(u64(1), cases):
+        passed = draw >= read(tables.limit, limit + (case - u64(1)) * states, width)
+        next_state = where(passed, read(tables.next_state, at + case * states, width), next_state)
+        reward = where(passed, read(tables.reward, at + case * states, width), reward)
+    return next_state, reward
+
+
+@inlined
 def targets(lane: Index, agent: Index, end: Index, offset: Index, draw: Index, training: DqprmTraining) -> Numbers:
     """Compute the targets in all machine states, of a move that ends in a cell."""
     lanes, tables, rule = training
-    q, cases, width = lanes.q, u64(tables.next_state.shape[2]), tables.width
-    states = u64(len(width))
-    best = largest(load_rows(q, (lane * u64(q.shape[1]) + end) * (ACTIONS * states), states, width))
-    kinds = agent * u64(tables.limit.shape[1]) + u64(tables.kind[agent, offset + end])
-    at, limit = kinds * cases * states, kinds * (cases - u64(1)) * states
-    next_state, reward = load(tables.next_state, at, width), load(tables.reward, at, width)
-    for case in range(u64(1), cases):
-        passed = draw >= load(tables.limit, limit + (case - u64(1)) * states, width)
-        next_state = where(passed, load(tables.next_state, at + case * states, width), next_state)
-        reward = where(passed, load(tables.reward, at + case * states, width), reward)
+    q, states = lanes.q, u64(len(tables.width))
+    best = largest(load_rows(q, (lane * u64(q.shape[1]) + end) * (ACTIONS * states), states, tables.width, load))
+    kind = agent * u64(tables.limit.shape[1]) + u64(tables.kind[agent, offset + end])
+    next_state, reward = outcomes(kind, u64(tables.next_state.shape[2]), draw, tables, load)
     return reward + rule.discount * take(best, next_state)
 
 
@@ -239,7 +247,7 @@ def train_group(
                 s, u = u64(cell[lane]), u64(state[lane])  # read once: compilers assume that a store may change them
                 for action in range(ACTIONS):
                     buffers.value[action, index] = q[lane, s, action, u]
-            keys, values = load(lanes.key, group, LANES), load_rows(buffers.value, ZERO, GROUP, SIMD)
+            keys, values = load(lanes.key, group, LANES), load_rows(buffers.value, ZERO, GROUP, SIMD, load)
             action, drawn = softmax_action(values, beta, first_number(keys, time)), second_number(keys, time)
             store(buffers.move, ZERO, action * np.uint32(3) + slip_outcome(drawn, tables.slip_limit))
             store(buffers.draw, ZERO, converted(drawn & CHANCE_MASK, np.uint32))

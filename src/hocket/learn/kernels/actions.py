@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from hocket.learn.kernels.arrays import Floats, Index, Numbers, u64
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.draws import drawn_part
-from hocket.learn.kernels.vectors import converted, counted, load, reinterpreted
+from hocket.learn.kernels.vectors import converted, counted, reinterpreted
 from hocket.learn.settings import LearningRule
 
 # In place of `greedy`; of the type of a value that is not a constant, so that nothing is compiled twice.
@@ -24,6 +25,7 @@ LEAST = np.float32(-126)
 C1, C2, C3, C4, C5, C6 = (np.float32(math.log(2) ** n / math.factorial(n)) for n in range(1, 7))
 NOTHING, HALF, UNIT = np.float32(0), np.float32(0.5), np.float32(1)
 
+Read = Callable[..., Numbers]  # `load` or `load_row`
 FAILED, NEVER_SETTLED = -1, -2  # in place of the steps of an episode
 
 
@@ -61,14 +63,16 @@ def values_at(q: Floats, agent: Index, cell: Index, observed: Index) -> Numbers:
 
 
 @inlined
-def load_rows(array: Floats, first: Index, step: Index, width: tuple[int, ...]) -> Numbers:
-    """Read a vector for each of five actions: the first begins at `first`, the others `step` numbers after another."""
+def load_rows(
+    array: Floats, first: Index, step: Index, width: tuple[int, ...], read: Callable[..., Numbers]
+) -> Numbers:
+    """Read a vector for each of five actions by `load` or `load_row`: from `first` on, and `step` numbers later."""
     return (
-        load(array, first, width),
-        load(array, first + step, width),
-        load(array, first + u64(2) * step, width),
-        load(array, first + u64(3) * step, width),
-        load(array, first + u64(4) * step, width),
+        read(array, first, width),
+        read(array, first + step, width),
+        read(array, first + u64(2) * step, width),
+        read(array, first + u64(3) * step, width),
+        read(array, first + u64(4) * step, width),
     )
 
 

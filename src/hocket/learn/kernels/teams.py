@@ -101,7 +101,7 @@ def choose_for_all(
             if agent == agents:
                 agent = ZERO
                 index += ONE
-        keys, values = load(choices.key, ZERO, LANES), load_rows(choices.value, ZERO, u64(LANES), SIMD)
+        keys, values = load(choices.key, ZERO, LANES), load_rows(choices.value, ZERO, u64(LANES), SIMD, load)
         store(choices.action, first, choose(values, play.beta, play.greedy, first_number(keys, time)))
         store(choices.outcome, first, slip_outcome(second_number(keys, time), slip_limit))
         first += count

@@ -29,8 +29,8 @@ MOST_WORK = 2_000_000  # agent-steps of imagined episodes in a review
 
 
 def imagined_moves(team: Sequence[Sweeper], ahead: NDArray[np.integer], weight: float) -> TeamMoves:
-    """Build the world in which agents imagine their team: moves have the outcomes that were seen and, with the weight of
-    so many tries, lead to the cells `ahead`, [S, A]. A move that has not slipped in its few tries may slip, with the
+    """Build the world in which agents imagine their team: moves have the outcomes that were seen and, with a weight in
+    tries, lead to the cells `ahead`, [S, A]. A move that has not slipped in its few tries may slip, with the
     frequency of all moves, to where the move in that direction leads."""
     dynamics = max(len(agent.moves.move) for agent in team)
     end = np.zeros((len(team), dynamics, *ahead.shape, team[0].tries.shape[1] + 1), np.int32)
