@@ -192,8 +192,7 @@ def _greedy(task: Task, q: Floats) -> Teammates:
     number = {name: {state: u for u, state in enumerate(machine.states)} for name, machine in task.machines.items()}
 
     def choose(episode: TeamEpisode) -> dict[str, str]:
-        states = [number[name][episode.states[name]] for name in task.agents]
-        cells = [episode.cells[name] for name in task.agents]
-        return {name: ACTIONS[best[i, cells[i], states[i]]] for i, name in enumerate(task.agents)}
+        at = {name: (episode.cells[name], number[name][episode.states[name]]) for name in task.agents}
+        return {name: ACTIONS[best[(agent, *at[name])]] for agent, name in enumerate(task.agents)}
 
     return choose

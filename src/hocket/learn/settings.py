@@ -88,6 +88,11 @@ def world_setting() -> str:
     return setting("none", meaning, choices=("none",), is_open=True)
 
 
+def bootstrap_setting() -> bool:
+    """Declare the setting of learners that may bootstrap on the last step of an episode."""
+    return setting(True, "bootstrap also on the step that completes the task, as published; false: as in textbooks")
+
+
 def declared(kind: type[Settings]) -> dict[str, Setting]:
     """List the settings of a learner by name, without those that it does not use.
 

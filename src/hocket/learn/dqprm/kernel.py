@@ -194,9 +194,7 @@ def targets(lane: Index, agent: Index, end: Index, offset: Index, draw: Index, t
 
 
 @inlined
-def learn_as_vector(
-    lane: Index, move: Index, draw: Index, alpha: np.float32, training: DqprmTraining, _: Floats
-) -> None:
+def learn_vector(lane: Index, move: Index, draw: Index, alpha: np.float32, training: DqprmTraining, _: Floats) -> None:
     """Move and update as `learn` does, for machines of few states: all of them are one vector."""
     lanes, tables, rule = training
     q, width = lanes.q, tables.width
@@ -262,7 +260,7 @@ def train_group(
 @kernel
 def train_narrow(training: DqprmTraining, buffers: LaneBuffers, first: int, last: int, begin: int, steps: int) -> None:
     """Train lanes whose machines have few states."""
-    train_group(learn_as_vector, training, buffers, first, last, begin, steps)
+    train_group(learn_vector, training, buffers, first, last, begin, steps)
 
 
 @kernel

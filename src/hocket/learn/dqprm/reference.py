@@ -5,7 +5,7 @@ The update of q is written in five places:
 - `QrmAgent` in `hocket.learn.reference` is written to be read; tests compare the others with it, bit for bit, and it
   also trains in wrapped environments;
 - `learn` in `kernel` is the same loop over machine states, compiled, for machines of any size, on CPUs and GPUs;
-- `learn_as_vector` there updates all states of a small machine as one vector, which makes most of the speed on a CPU;
+- `learn_vector` there updates all states of a small machine as one vector, which makes most of the speed on a CPU;
 - `train_lane` in `cuda` keeps the q-values of the agent's cell in the registers of a GPU thread;
 - `straightforward` in `hocket.learn.benchmark` is a first version with numba, with which the benchmarks compare.
 """

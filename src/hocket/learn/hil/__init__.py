@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hocket.lazy import Lazy
 from hocket.learn.learner import Learner, PolicyInput, Shapes
-from hocket.learn.settings import Settings, setting
+from hocket.learn.settings import Settings, bootstrap_setting
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables
 
@@ -15,9 +15,7 @@ from hocket.task.tables import Tables
 class HilSettings(Settings):
     """Hierarchical independent learning."""
 
-    bootstrap_past_end: bool = setting(
-        True, "bootstrap also on the step that completes the task, as published; false: as in textbooks"
-    )
+    bootstrap_past_end: bool = bootstrap_setting()
 
 
 def list_shapes(tables: Tables) -> Shapes:

@@ -21,10 +21,9 @@ class IqlBlock:
         self.q = np.zeros((len(seeds), *shape), np.float32)
         self.tables, self.rule = team_tables(tables), settings.rule
         teams, before = training_teams(tables, seeds), np.zeros((shape[0], 3), np.int64)
-        self.trainings = [
-            kernel.IqlTraining(q, TeamState._make((*team, teams.workspace)), before, np.full(1, -1, np.int64))
-            for q, *team in zip(self.q, *teams[:-1], strict=True)
-        ]
+        states = (TeamState._make((*team, teams.workspace)) for team in zip(*teams[:-1], strict=True))
+        each = zip(self.q, states, np.full((len(seeds), 1), -1, np.int64), strict=True)
+        self.trainings = [kernel.IqlTraining(q, team, before, clock) for q, team, clock in each]
 
     def train(self, begin: int, steps: int) -> None:
         for training in self.trainings:

@@ -63,9 +63,7 @@ def values_at(q: Floats, agent: Index, cell: Index, observed: Index) -> Numbers:
 
 
 @inlined
-def load_rows(
-    array: Floats, first: Index, step: Index, width: tuple[int, ...], read: Callable[..., Numbers]
-) -> Numbers:
+def load_rows(array: Floats, first: Index, step: Index, width: tuple[int, ...], read: Read) -> Numbers:
     """Read a vector for each of five actions by `load` or `load_row`: from `first` on, and `step` numbers later."""
     return (
         read(array, first, width),

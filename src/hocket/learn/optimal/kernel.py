@@ -66,11 +66,9 @@ def act(action: Index, state: Index, cell: Index, world: PlanningTables, values:
     right, left = action, action
     if action != STAY:
         right, left = (action + u64(1)) % QUARTER_TURNS, (action + u64(3)) % QUARTER_TURNS
-    return float(
-        values.arrival[first + u64(world.end[dynamics, cell, action])] * world.straight
-        + values.arrival[first + u64(world.end[dynamics, cell, right])] * world.aside
-        + values.arrival[first + u64(world.end[dynamics, cell, left])] * world.aside
-    )
+    ahead = values.arrival[first + u64(world.end[dynamics, cell, action])] * world.straight
+    right_value = values.arrival[first + u64(world.end[dynamics, cell, right])] * world.aside
+    return float(ahead + right_value + values.arrival[first + u64(world.end[dynamics, cell, left])] * world.aside)
 
 
 @inlined
