@@ -48,8 +48,8 @@ def solve_at_once(table: IndividualTable, discount: float, tolerance: float) -> 
     """Compute optimal action values in sweeps over all machine states and cells, with nothing to compile."""
     ends = [table.next_cell[table.dynamics, :, action, 0] + table.offset for action in range(len(ACTIONS))]  # [U, S]
     weights, slipped = outcome_probabilities(table.slip), [slipped_actions(outcome) for outcome in range(OUTCOMES)]
-    parts = (table.chance, table.reward, table.next_state)
-    chance, reward, target = (np.moveaxis(part, 2, 0)[:, :, table.kind] for part in parts)  # [J, U, arrivals]
+    outcomes = (table.chance, table.reward, table.next_state)
+    chance, reward, target = (np.moveaxis(part, 2, 0)[:, :, table.kind] for part in outcomes)  # [J, U, arrivals]
     value = np.zeros((len(table.dynamics), table.cells))  # [U, S]
     cells, rows = np.arange(len(table.kind)) % table.cells, np.arange(len(value))[:, None]
     q = np.zeros((len(ACTIONS), *value.shape))
