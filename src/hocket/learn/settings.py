@@ -245,10 +245,8 @@ def former_settings(settings: Mapping[str, SettingValue], added: Mapping[str, Se
     >>> former_settings({"max_episode_steps": 50, "team_review": "off"}, {"team_review": "off"})
     {'episode_steps': 50}
     """
-    kept = {name: value for name, value in settings.items() if name not in added or value != added[name]}
-    return {
-        FORMER_NAMES.get(name, name): FORMER_VALUES.get(name, {}).get(str(value), value) for name, value in kept.items()
-    }
+    kept = [(name, value) for name, value in settings.items() if name not in added or value != added[name]]
+    return {FORMER_NAMES.get(name, name): FORMER_VALUES.get(name, {}).get(str(value), value) for name, value in kept}
 
 
 # Settings by name. Those that a learner does not have are left out.

@@ -51,10 +51,8 @@ def survey(task: Task | str | Path, tries: int = TRIES, *, seed: int = 0) -> Sur
     starts = [cell for agent in task.agents.values() for cell in agent.starts]
     ends = [task.grid.outcomes(closed) for closed in _closings(task)]  # [S, A, K]
     known, slip_limit, steps = CommonTries([list_moves(end[None]) for end in ends], 1), threshold(task.slip), 0
-    maps = [
-        _ClosedMap(end, move.reshape(end.shape[:2]), known.tries[0], slip_limit)
-        for end, move in zip(ends, known.index, strict=True)
-    ]
+    listed = [move.reshape(end.shape[:2]) for end, move in zip(ends, known.index, strict=True)]
+    maps = [_ClosedMap(*each, known.tries[0], slip_limit) for each in zip(ends, listed, strict=True)]
     moves = [closed.move[closed.reached(starts)] for closed in maps]
     fewest = tries * len(np.unique(np.concatenate([move.ravel() for move in moves])))
     for number, closed in enumerate(maps):

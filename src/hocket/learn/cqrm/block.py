@@ -31,9 +31,8 @@ class CqrmBlock:
         self.tables = joint_tables(tables)
         self.workspace = kernel.make_workspace(len(tables.start), len(tables.body), len(self.tables.dynamics), shape[2])
         self.rule = settings.rule
-        self.trainings = [
-            kernel.CqrmTraining(q, *begin_training(tables, seed)) for q, seed in zip(self.q, seeds, strict=True)
-        ]
+        each = zip(self.q, seeds, strict=True)
+        self.trainings = [kernel.CqrmTraining(q, *begin_training(tables, seed)) for q, seed in each]
 
     def train(self, begin: int, steps: int) -> None:
         for training in self.trainings:

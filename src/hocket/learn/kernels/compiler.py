@@ -18,11 +18,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # Three things have no public name in numba: to leave out reference counts, to tell whether a file of its cache exists
 # and is up to date (`cache_file`, `is_compiled`), and to do without a cache that cannot be read or written. So
 # pyproject.toml has an upper bound for numba, and a test says whether a newer one has them.
-LEAN: dict[str, Any] = {  # no reference counts, no exceptions, no entry for C
-    "_nrt": False,
-    "error_model": "numpy",
-    "no_cfunc_wrapper": True,
-}
+# No reference counts, no exceptions, no wrapper for C.
+LEAN: dict[str, Any] = {"_nrt": False, "error_model": "numpy", "no_cfunc_wrapper": True}
 FUNCTION_CACHE: Any = caching.FunctionCache  # numba has no annotations
 INNER = {**LEAN, "forceinline": True, "no_cpython_wrapper": True}
 
