@@ -95,8 +95,8 @@ def _locked(what: str) -> Iterator[None]:
 
 @contextmanager
 def compiling_ahead(learners: Sequence[str]) -> Iterator[list[str]]:
-    """Compile the kernels of all learners but the first in another process, and yield the names of these learners.
-    Where that fails, or is not done in time, this process compiles them itself."""
+    """Compile missing kernels of all learners but the first in another process, and yield the names of these learners.
+    If that fails, or is not done in time, this process compiles them itself."""
     kernels = {name: each.train_kernel for name, each in LEARNERS.items() if name in learners and name != learners[0]}
     later = [name for name, kernel in kernels.items() if kernel is not None and not is_compiled(kernel.load())]
     other = _start_compiling(later)

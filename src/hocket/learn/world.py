@@ -59,8 +59,8 @@ def cells_before(end: Numbers) -> tuple[Words, Words]:
 
 
 def number_moves(next_cell: Numbers) -> tuple[Words, Words]:
-    """Number what actions in cells lead to, [D, S, A]; those that gates do not change are the same in all dynamics.
-    Also returns where each leads: [moves, K]."""
+    """Number the moves of actions in cells, [D, S, A], which are the same in all dynamics unless gates change them; also
+    return where each leads: [moves, K]."""
     dynamics, cells, actions, outcomes = next_cell.shape
     move = np.arange(cells * actions, dtype=np.int32).reshape(cells, actions)
     move, end = np.repeat(move[None], dynamics, axis=0), next_cell[0].reshape(-1, outcomes).astype(np.int32)

@@ -121,21 +121,19 @@ def lane_tables(tables: Tables, outcomes_of: Sequence[Outcomes | IndividualTable
         next_state[row, :, :cases, :count] = table.next_state.transpose(1, 2, 0)
         reward[row, :, :cases, :count] = table.reward.transpose(1, 2, 0)
         dynamics[row, :count], is_final[row, :count] = tables.dynamics[agent, :count], tables.is_over[agent, :count]
+    parts = ("world", "offset", "first_start", "initial")
     return kernel.LaneTables(
+        **{name: getattr(tables, name)[agents].astype(np.uint32) for name in parts},
         next_cell=unsigned(tables.next_cell.reshape(*tables.next_cell.shape[:3], -1)),
-        world=tables.world[agents].astype(np.uint32),
         dynamics=dynamics,
         distinct=dynamics.max(axis=1) + np.uint32(1),
         kind=unsigned(tables.kind[agents]),
-        offset=tables.offset[agents].astype(np.uint32),
         edges=edges_of(tables),
         limit=limit,
         next_state=next_state,
         reward=reward,
         is_final=is_final,
-        first_start=tables.first_start[agents].astype(np.uint32),
         starts=np.diff(tables.first_start)[agents].astype(np.uint32),
-        initial=tables.initial[agents].astype(np.uint32),
         slip_limit=threshold(tables.slip),
         width=(0,) * states if states <= kernel.MANY else (),
     )

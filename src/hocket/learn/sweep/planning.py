@@ -66,8 +66,8 @@ def open_moves(cells: int, columns: int, torus: bool = False) -> MoveTable:
 
 
 def optimistic_values(table: IndividualTable, discount: float, moves: MoveTable) -> tuple[Doubles, Doubles]:
-    """Bound from above what cells and machine states are worth: as if there were no walls, gates and slips. They are
-    planned from tries of which each has succeeded. Returns what they are worth, [S, U], and what arrivals are."""
+    """Bound the values of cells and machine states, [S, U], and of arrivals from above: without walls, gates and slips,
+    by planning as if each move had been tried and had succeeded."""
     world = sweep_tables(table, moves)._replace(dynamics=np.zeros(len(table.dynamics), np.int32))
     model = kernel.make_model(world, np.zeros((table.cells, len(table.dynamics))))
     model.tries[:, 0] = 1
@@ -77,8 +77,8 @@ def optimistic_values(table: IndividualTable, discount: float, moves: MoveTable)
 
 
 def machine_bounds(table: IndividualTable, discount: float, pick: Callable[..., Doubles]) -> Doubles:
-    """Bound what machine states are worth, wherever the agent is: from above (`np.max`) or from below (`np.min`), [U].
-    It is as if the agent were put to the best or the worst of cells in each step."""
+    """Bound the values of machine states in any cell, [U], from above (`np.max`) or below (`np.min`): as if the agent
+    were moved to the best or the worst cell in each step."""
     kinds = np.unique(table.kind)
     chance, reward, target = (part[:, kinds] for part in (table.chance, table.reward, table.next_state))
     value = np.zeros(len(chance))
