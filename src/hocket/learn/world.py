@@ -59,7 +59,7 @@ def cells_before(end: Numbers) -> tuple[Words, Words]:
 
 
 def number_moves(next_cell: Numbers) -> tuple[Words, Words]:
-    """Number the moves of actions in cells, [D, S, A], which are the same in all dynamics unless gates change them; also
+    """Number the moves of actions in cells, [D, S, A], the same in all dynamics unless gates change them; also
     return where each leads: [moves, K]."""
     dynamics, cells, actions, outcomes = next_cell.shape
     move = np.arange(cells * actions, dtype=np.int32).reshape(cells, actions)
