@@ -138,7 +138,7 @@ def test_chunks_have_no_part_in_what_is_learnt(monkeypatch):
     whole = training._train_chunk
     monkeypatch.setattr(training, "_train_chunk", lambda chunk, *rest: (chunks.append(chunk), whole(chunk, *rest))[1])
     assert_same(here, hk.train(meeting(0.1), "dqprm", seeds=7, steps=130, device="cuda", settings=BRIEF))
-    assert [sum(len(part.places) for part in chunk) for chunk in chunks] == [3, 3, 1]
+    assert [sum(len(part.indices) for part in chunk) for chunk in chunks] == [3, 3, 1]
 
 
 def test_a_chunk_takes_no_more_memory_than_there_is(monkeypatch):
