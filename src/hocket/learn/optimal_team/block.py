@@ -115,8 +115,8 @@ def _joint_model(space: JointSpace, scale: float, discount: float) -> kernel.Joi
         at = np.arange(size) % len(cells)
         end[agent, :, : space.end[agent].shape[1]] = space.end[agent]
         kind[agent, :size] = space.kinds[agent] * prod(kinds[agent + 1 :])
-        landing[agent, :size], cell[agent, :size] = at * places[agent], cells[at]
-    joint = (np.array(space.sizes[1:]), np.array(places), space.stride(-1), end, kind, prod(kinds), landing)
+        landing[agent, :size], cell[agent, :size] = at * strides[agent], cells[at]
+    joint = (np.array(space.sizes[1:]), np.array(strides), space.stride(-1), end, kind, prod(kinds), landing)
     cost = -paid / scale if tables.has_rewards else np.zeros(0)
     costs, bodies = (cost, discount, *outcome_probabilities(tables.slip)[:2]), (tables.body_rule, tables.body)
     return kernel.JointModel(*joint, settled.astype(np.int64), *costs, *bodies, cell)
