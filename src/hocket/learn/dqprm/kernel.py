@@ -174,8 +174,10 @@ def outcomes(kind: Index, cases: Index, draw: Index, tables: Any, read: Read) ->
     width = tables.width  # of LaneTables or LaneWorlds
     states = u64(len(width))
     at, limit = kind * cases * states, kind * (cases - u64(1)) * states
-    next_state, reward = read(tables.next_state, at, width), read(tables.reward, at, width)
-    for case in range(u64(1), cases):
+    passed = draw >= read(tables.limit, limit, width)  # there are at least two cases
+    next_state = where(passed, read(tables.next_state, at + states, width), read(tables.next_state, at, width))
+    reward = where(passed, read(tables.reward, at + states, width), read(tables.reward, at, width))
+    for case in range(u64(2), cases):
         passed = draw >= read(tables.limit, limit + (case - u64(1)) * states, width)
         next_state = where(passed, read(tables.next_state, at + case * states, width), next_state)
         reward = where(passed, read(tables.reward, at + case * states, width), reward)
@@ -215,8 +217,8 @@ def learn_vector(lane: Index, move: Index, draw: Index, alpha: np.float32, train
     dynamics = u64(tables.dynamics[agent, state])
     end = u64(tables.next_cell[world, dynamics, cell, u64(move)])
     kind = u64(tables.kind[agent, offset + end])
-    case = ZERO
-    for later in range(u64(tables.limit.shape[2])):
+    case = u64(draw >= tables.limit[agent, kind, ZERO, state])
+    for later in range(u64(1), u64(tables.limit.shape[2])):
         case += u64(draw >= tables.limit[agent, kind, later, state])
     lanes.cell[lane], lanes.state[lane] = end, tables.next_state[agent, kind, case, state]
     if rule.counterfactual:
