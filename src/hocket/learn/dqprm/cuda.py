@@ -86,8 +86,9 @@ def rows(q: Floats, lane: Index, cell: Index, world: LaneWorlds) -> Numbers:
 @inlined
 def targets(q: Numbers, kind: Index, draw: Index, world: LaneWorlds, discount: np.float32) -> tuple[Numbers, Numbers]:
     """Compute the targets and next states in all machine states, of a move that ends in a cell with these q-values."""
+    best = largest(q)  # before outcomes are read: registers limit how many threads fit
     next_state, reward = kernel.outcomes(kind, u64(world.next_state.shape[1]), draw, world, load_row)
-    return reward + discount * pick_each(largest(q), next_state), next_state
+    return reward + discount * pick_each(best, next_state), next_state
 
 
 class DqprmRuns(NamedTuple):
