@@ -33,7 +33,7 @@ class Setting:
     most: float = math.inf
     above: float | None = None  # in place of `least`, which would be included
     choices: tuple[str, ...] = ()  # of a setting that is a word
-    is_open: bool = False  # whether other words are allowed, too
+    is_open: bool = False  # whether a digest is allowed, too
 
     def __post_init__(self) -> None:
         bounds = (self.least if self.above is None else self.above, self.most)
@@ -66,7 +66,7 @@ class Setting:
         if isinstance(self.default, bool):
             return "true or false"
         if isinstance(self.default, str):
-            return " or ".join((*self.choices, *["another word"] * self.is_open))
+            return " or ".join((*self.choices, *["a digest"] * self.is_open))
         kind = "an integer" if isinstance(self.default, int) else "a number"
         least, most = map(_number, (self.least if self.above is None else self.above, self.most))
         words = "between {} and {}" if self.above is None else "above {} and at most {}"
@@ -84,7 +84,7 @@ def setting(default: Value, meaning: str, unit: str = "", **allowed: Any) -> Val
 
 def world_setting() -> str:
     """Declare the setting for the digest of the world that training begins with."""
-    meaning = "digest of the world that training begins with (given by --world)"
+    meaning = "digest of the world model that training begins with (set by --world)"
     return setting("none", meaning, choices=("none",), is_open=True)
 
 
@@ -188,7 +188,7 @@ class Settings:
 
 
 def _decay_setting(what: str, name: str) -> float:
-    meaning = f"decay: the {what} at step t is {name} / (1 + this * t)"
+    meaning = f"decay: the {what} at step t is {name} / (1 + decay * t)"
     return setting(0.0, meaning, "per training step", least=0, most=1e6)
 
 

@@ -25,8 +25,8 @@ class DqprmSettings(SimulatedSettings, ScheduledSettings):
     )
     team_review: str = setting(
         "off",
-        "count how ready teammates are, in place of a constant probability: in team episodes that are played in the "
-        "world, whose steps are training steps",
+        "measure how often teammates are ready, instead of a constant probability: in team episodes in the "
+        "environment, whose steps are training steps",
         choices=("off", "world"),
     )
 

@@ -31,8 +31,8 @@ class SweepSettings(SimulatedSettings):
 
     prior: str = setting(
         "distance",
-        "in training, the value that untried actions may have: by the distance to events on an open map, or flat, the "
-        "same in all cells",
+        "in training, the optimistic value of untried actions: by the distance to events on the map without walls, or "
+        "flat, the same in all cells",
         choices=("distance", "flat"),
     )
     optimism: float = setting(
@@ -43,28 +43,27 @@ class SweepSettings(SimulatedSettings):
     )
     team_review: str = setting(
         "imagined",
-        "count how ready teammates are, in place of a constant probability: in team episodes that are imagined in the "
-        "agents' models, or played in the world, whose steps are training steps",
+        "measure how often teammates are ready, instead of a constant probability: in team episodes simulated in the "
+        "agents' models (imagined), or in the environment (world), whose steps are training steps",
         choices=("imagined", "world", "off"),
     )
     practice: int = setting(
         4,
-        "where an imagined team relies on moves that nobody has tried, its agents act together in the environment, in "
-        "steps of training: at most so many times after a review",
-        "bouts",
+        "if the simulated team relies on untried moves, its agents act together in the environment, in training steps: "
+        "at most this many times after a review",
+        "times",
         least=0,
         most=1_000,
     )
     final_review: bool = setting(
         True,
-        "imagine the team once more after the last step, and if none of 960 episodes fails, keep the team that was "
-        "imagined",
+        "simulate the team once more after the last step, and keep its policies if all of 960 episodes succeed",
     )
     backups: int = setting(100, "maximum number of cells that are backed up", "cells per step", least=1, most=10**6)
     priority_threshold: float = setting(
         1e-3, "relative change of a value above which its predecessors are queued", least=0, most=1
     )
-    share_world: bool = setting(False, "let the agents of a team count the outcomes of their moves together")
+    share_world: bool = setting(False, "let the agents of a team share their counts of the outcomes of moves")
     world: str = world_setting()
 
 
@@ -76,7 +75,7 @@ LEARNER = Learner(
     player=Lazy("hocket.learn.episodes", "ValuePlayer"),
     shapes=machine_shapes,
     policy_input=PolicyInput.MACHINE,
-    needs="it knows where on the map events happen and how far a step leads, which nobody knows of another world",
+    needs="it uses where on the map events happen and how far a step leads, which is unknown in other environments",
     begins_with_world=True,
     keeps_world=True,
     extra_bytes=Lazy("hocket.learn.sweep.block", "extra_bytes"),
