@@ -54,14 +54,14 @@ class OnSubject:
     """A built-in name (buttons, rendezvous-3) or a file (.toml, .json, .txt, .dot, .hoa)."""
     knows: Annotated[Words, option("AGENT=EVENT,...")] = ()  # An agent's local event set, in place of the file's.
     control: Annotated[Words, option("EVENT=AGENT,...")] = ()
-    """The agents that control an event, in place of the file's (machines only; in a task, conditions decide)."""
+    """The agents that control an event, in place of the file's (machines only; in a task, conditions set them)."""
     formula: Annotated[MaybeText, option("TEXT")] = None
     """A formula of LTLf in place of a task or machine: "F key & (!door U key)"."""
     regex: Annotated[MaybeText, option("TEXT")] = None
     """A regular expression over events, likewise: "(load drop)* ; take"."""
     declare: Annotated[Words, option("CONSTRAINT")] = ()
     """DECLARE constraints, likewise: "response(a, b)" "existence(b)"."""
-    events: Annotated[str, option("EVENT,...")] = ""  # All events that can happen, if some are not named above.
+    events: Annotated[str, option("EVENT,...")] = ""  # All events that can happen, if the formula lacks some.
 
     @property
     def name(self) -> str:
@@ -107,8 +107,8 @@ def enumerated(subject: Subject) -> RewardMachine:
 class Check(OnSubject):
     """Check that a task is decomposable and a team completes it; if not: a counterexample or a stall, and a repair."""
 
-    no_play: Flag = False  # Do not play the team of planned policies.
-    delays: Flag = False  # Also check whether events may be heard late; if not, who has to agree on which.
+    no_play: Flag = False  # Do not plan policies and test them as a team.
+    delays: Flag = False  # Also check whether agents may hear of events late; if not, which must agree on which.
     json: Json = False
 
     def run(self) -> int:

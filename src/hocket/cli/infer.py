@@ -43,7 +43,7 @@ Demonstrations = Annotated[MaybePath, option("LOG", help="Demonstrations to begi
 
 @dataclass(frozen=True)
 class Infer:
-    """Find the smallest local machines whose composition explains a log, with evidence and the next question."""
+    """Find the smallest local machines whose composition explains a log, with evidence and what to try next."""
 
     log: Annotated[Positional[Path], option("LOG")]
     """A log (.csv, .jsonl, .xes): episode, event, accepted (0 or 1), done (1 where the task is complete)."""
@@ -52,10 +52,10 @@ class Infer:
     """The agents that control an event. Without --knows, the cheapest local event sets are found first."""
     task: Annotated[MaybeText, option("TASK")] = None  # Take local event sets and control from a task.
     observed: Annotated[Observed | None, option("SHOWN")] = None
-    """What the log shows: all attempts, reward only, or effective events only; needed without a column accepted."""
+    """What the log shows: all attempts, reward only, or effective events only; needed without the column "accepted"."""
     outcome: Annotated[MaybeText, option("NAME[=VALUE]")] = None
     """The attribute of a trace or event of an XES log that is true (or VALUE) where the task is complete."""
-    noise: Annotated[float, option("P")] = 0.0  # The probability that an entry of the log is wrong.
+    noise: Annotated[float, option("P")] = 0.0  # Probability that an entry of the log is wrong.
     seconds: Annotated[float, option("S")] = 60.0  # Time limit of the solver.
     out: OutFile = None
     """Write the machine (.toml, .json; with --task the task with this machine), or draw it (.svg, .png, .pdf)."""

@@ -180,11 +180,11 @@ class Paper(TrackedOptions):
     """Reproduce all experiments of the paper, and write a report."""
 
     seeds: MaybeNumber = None  # Number of seeds for each experiment (default: 10, as in the paper).
-    quick: Flag = False  # Few and short runs: a first impression in seconds.
+    quick: Flag = False  # Fewer and shorter runs, in seconds.
     out: Annotated[MaybePath, option("FOLDER", "-o")] = None
     """Output folder (default: runs/paper). Runs that are already in it are not repeated."""
     figures: Annotated[Literal["hocket", "paper"], option("STYLE")] = "hocket"
-    """Style of the figures: hocket, or paper for an additional one with the paper's axes and percentiles."""
+    """Style of the figures: hocket, or paper, which adds one with the paper's axes and percentiles."""
 
     def run(self) -> int:
         from hocket.cli.results import print_results, results_as_json

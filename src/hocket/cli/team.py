@@ -63,23 +63,23 @@ class Simulate:
 
 @dataclass(frozen=True)
 class RunTeam:
-    """Run a trained team as processes, one for each agent and one for the world; processes that die are restarted."""
+    """Run a trained team as processes, one per agent and one for the environment; those that die are restarted."""
 
     target: NamedTask
     policies: Annotated[str, option("FOLDER")] = ""  # Folder of runs; the greedy policy of the first one is played.
     out: Annotated[str, option("FOLDER")] = ""
     """Folder of the logs (default: a new one under runs/). A run that was stopped there is continued."""
-    agent: Annotated[MaybeText, option("NAME")] = None  # Run only this agent (or the world); needs --peers.
+    agent: Annotated[MaybeText, option("NAME")] = None  # Run one agent ("world": the environment); needs --peers.
     peers: Annotated[MaybeText, option("FILE")] = None
     """File of addresses: run = "name", world = "HOST:PORT", keys = "FOLDER", [agents] A1 = "HOST:PORT"."""
     agree: Flag = False  # Let the agents also agree on the events that `hocket check --delays` names.
     pace: Annotated[float, option("N")] = 10.0  # Steps per second.
     steps: Number = 1_000  # Step limit: the steps of each agent after which the run ends.
     durability: Annotated[Literal["full", "none"], option()] = "full"
-    """full: log entries are on the disk before other agents are told of them; none: not, for demonstrations."""
+    """full: log entries are on the disk before messages about them are sent; none: no such wait, for demos."""
     insecure: Flag = False  # Allow unencrypted connections to other machines.
     loss: Annotated[float, option("P")] = 0.0  # Probability that a message is dropped on purpose, for tests.
-    seed: Number = 0  # Random seed of slips.
+    seed: Number = 0  # Random seed of the slips of moves.
     json: Json = False
 
     def run(self) -> int:
