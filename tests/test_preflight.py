@@ -162,8 +162,8 @@ def test_an_agent_that_is_rewarded_without_what_the_team_needs_is_named_with_an_
     verdict = check_task(task)
     (said,) = verdict.idle
     assert not verdict.ok and said in verdict.warnings and f"humming: {said}" in warnings(Study([task]))
-    why = "its local reward machine can be completed without, but the team's task cannot"
-    assert said == f"Ben is not rewarded for hum: {why}; it would be with ring in its local event set."
+    why = "its local reward machine can be completed without it, but the team's task cannot"
+    assert said == f"Ben is not rewarded for hum: {why}; add ring to its local event set."
     assert check_task(task.with_knows({"Ben": ("hum", "rest", "ring")})).idle == ()
     hk.save_task(task, tmp_path / "humming.toml")
     code, out, _ = hocket("check", tmp_path / "humming.toml")

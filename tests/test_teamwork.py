@@ -253,7 +253,7 @@ def test_an_agent_that_can_never_be_rewarded_is_told_with_its_state_and_the_even
     assert not verdict.ok
     assert verdict.problems == (
         "A2 can never be rewarded: its local reward machine gets no farther than state {up,ready}, in which ring never "
-        "happens to it; it would be with go in its local event set.",
+        "happens; add go to its local event set.",
     )
     agents = verdict.as_json()["agents"]
     assert agents["A1"]["can_be_rewarded"] and not agents["A2"]["can_be_rewarded"]

@@ -28,8 +28,8 @@ SLOW = 2  # ratio of steps in softmax and greedy tests above which it is called 
 
 MEANING = (
     f"Test steps: median over runs of each run's median over its last {LAST_TESTS} tests; a failure counts as the step "
-    f"limit.\nLearnt after: the median training step from which at least {ENOUGH:.0%} of tests succeed, within "
-    f"{NEAR:.0%} of the final length."
+    f"limit.\nLearnt after: the median training step from which at least {ENOUGH:.0%} of tests succeed, in at "
+    f"most {1 + NEAR:g} times the final steps."
 )
 RETURNS = (
     "Return: the sum of rewards of an episode; median over runs of each run's median over its last "

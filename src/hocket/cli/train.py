@@ -40,7 +40,7 @@ class Train(TrackedOptions):
     """One or more of sweep, dqprm, cqrm, iql, hil and optimal, separated by commas (default: sweep; on cuda, dqprm)."""
     seeds: Number = 10  # Number of runs, each with its own seed.
     steps: MaybeNumber = None  # Training steps per run (default: 25000 for sweep, 250000 for the others).
-    settings: Annotated[MaybeText, option("NAME")] = None  # Named settings instead of the defaults: paper.
+    settings: Annotated[MaybeText, option("NAME")] = None  # A named set of settings instead of the defaults: "paper".
     world: Annotated[MaybePath, option("FOLDER")] = None
     """Begin with the world model that the runs in this folder have learnt; then --steps 0 plans without training."""
     set: Annotated[Words, option("NAME=VALUE,...")] = ()  # A setting; several values give several groups of runs.
@@ -97,7 +97,7 @@ def _value(name: str, text: str, kind: type) -> SettingValue:
 class ListLearners:
     """List the learners, or the settings of the learners that are named."""
 
-    names: Annotated[Positional[tuple[str, ...]], option("LEARNER")] = ()  # Learners whose settings to list.
+    names: Annotated[Positional[tuple[str, ...]], option("LEARNER")] = ()  # Learners whose settings are listed.
     markdown: Flag = False  # Print the documentation page of all learners and settings.
     json: Json = False
 
@@ -225,7 +225,7 @@ class SurveyMap:
         next_step = "Nothing was saved. Save the world model with --out FOLDER."
         if self.out is not None:
             folder = shlex.quote(printable(str(self.out)))
-            next_step = f"Plan any task on this map without a step: hocket train TASK --world {folder} --steps 0"
+            next_step = f"Plan any task on this map without training: hocket train TASK --world {folder} --steps 0"
         console.print(next_step, style="dim")
         return 0 if done.is_complete else 1
 

@@ -167,19 +167,19 @@ class WorldModel:
         >>> import hocket as hk
         >>> run = hk.train("buttons", seeds=1, steps=100)[0]
         >>> run.world.missing("buttons")[0]
-        'A1 has never seen red region open'
+        'red region was never open to A1'
         """
         task, visited = as_task(task), self.visited()
         opened = {*self.end.ravel()[self.move[self.move & 1 == 0] // BARRED].tolist()}  # cells that were not barred
         missing = []
         for agent, gates in task.gates.items():
             closed = [region for region in gates if opened.isdisjoint(task.grid.places[region])]
-            missing += [f"{agent} has never seen {region} open" for region in closed]
+            missing += [f"{region} was never open to {agent}" for region in closed]
         for event, conditions in task.events.items():
             for agent in conditions:
                 cells = np.flatnonzero(task.where(agent, event)).tolist()
                 if cells and not visited[cells].any():
-                    missing.append(f"nobody has been where {event} happens: {agent} {describe_cell(task, cells[0])}")
+                    missing.append(f"no agent was at the place of {event}: {agent} {describe_cell(task, cells[0])}")
         return tuple(missing)
 
     def save(self, path: str | Path) -> None:

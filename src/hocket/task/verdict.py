@@ -226,7 +226,7 @@ def check_machine(machine: Machine, knows: Knows | None = None, control: Control
 
 def _warn_of_idle(task: Task, agent: str, events: Sequence[str]) -> str:
     """Describe that an agent is not rewarded for events that its team needs, and propose an event for it to know."""
-    why = "its local reward machine can be completed without, but the team's task cannot"
+    why = "its local reward machine can be completed without it, but the team's task cannot"
     advice = _advise(
         task, agent, lambda changed: not any(completes_without(changed.machines[agent], event) for event in events)
     )
@@ -251,7 +251,7 @@ def _advise(task: Task, agent: str, is_rewarded: Callable[[Task], bool]) -> str:
         changed = task.with_knows({agent: (*task.knows[agent], event)})
         with suppress(HocketError):  # of gates whose state it does not know, or parts that would have to be listed
             if is_rewarded(changed) and check_task(changed, play=False).ok:
-                return f"it would be with {event} in its local event set."
+                return f"add {event} to its local event set."
     return "add what it has to wait for to its local event set."
 
 

@@ -211,7 +211,7 @@ def learning_times_figure(what: Section | Summary, *, policy: str = KINDS[0]) ->
     all_groups = [group for _, groups in parts for group in groups]
     heading = (
         f"{policy} policies, median of {canvas.count_runs(all_groups)}: the training step from which at least "
-        f"{ENOUGH:.0%} of tests succeed, within {NEAR:.0%} of the final length"
+        f"{ENOUGH:.0%} of tests succeed, in at most {1 + NEAR:g} times the final steps"
     )
     figure = _titled(what.title, heading, sum(heights) + BETWEEN * len(parts) + AROUND)
     panels = figure.subplots(len(parts), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]

@@ -62,7 +62,7 @@ def statistics(section: Section) -> Html:
         return Html("")
     all_tests = "" if section.reference is None else f" (all tests of {section.reference.label}, which does not learn)"
     renamed, what, counts = {}, "steps", f"a failure counts as {section.most_steps:,} steps"
-    learnt = f"at least {ENOUGH:.0%} of tests succeed, within {NEAR:.0%} of the final length"
+    learnt = f"at least {ENOUGH:.0%} of tests succeed, in at most {1 + NEAR:g} times the final steps"
     if section.has_returns:
         renamed, what, counts = RETURNS, "return", "a return is the sum of the rewards of an episode"
         learnt = f"returns are within {NEAR:.0%} of the last"

@@ -92,7 +92,7 @@ class UnrewardedState:
 
     def describe(self, agent: str) -> str:
         """Describe it in words, without a full stop."""
-        why = f", in which {listing(self.events, 'or')} never happens to it" if self.events else ""
+        why = f", in which {listing(self.events, 'or')} never happens" if self.events else ""
         if self.at_once:
             first, *rest = self.at_once
             again = f"{listing(rest, 'and')}{' again' if first in rest else ''}"
@@ -136,7 +136,7 @@ class TeamCheck:
             episode = f"an episode{f' of {MAX_STEPS:,} steps' if self.success == 0 else ''}"
             return f"The team of planned policies earns {self.mean_return:g} in {episode}{ends}{stalls}."
         if self.ok:
-            least = f" (at least {self.fewest_steps})" if self.fewest_steps is not None else ""
+            least = f" (minimum: {self.fewest_steps})" if self.fewest_steps is not None else ""
             return f"The team of planned policies completes the task: {self.median_steps:g} steps{least}."
         rate = f"in {self.success:.0%} of {EPISODES} episodes" if self.success else f"in none of {EPISODES} episodes"
         return f"The team of planned policies completes the task {rate}: the agents, each planning alone, stall."
