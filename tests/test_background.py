@@ -69,7 +69,7 @@ def test_what_a_source_still_has_when_it_should_stop_is_given():
     assert list(gather([finishing()], stop)) == ["last"]
 
 
-def test_a_source_that_does_not_hear_is_left_behind(monkeypatch):
+def test_a_thread_that_does_not_stop_is_abandoned(monkeypatch):
     monkeypatch.setattr(background, "GRACE", 0)
     stop, never = threading.Event(), threading.Event()
 

@@ -122,7 +122,7 @@ def test_decision_diagrams_are_limited(monkeypatch):
         hk.from_ltlf("F(" + " & ".join(f"(F(a{i} & X F b{i}))" for i in range(11)) + ")")
 
 
-def test_a_few_words_on_a_team_do_not_stand_for_much_work():
+def test_a_short_description_of_a_team_does_not_cause_much_work():
     with pytest.raises(hk.errors.FormatError, match="team: a team of 100,000 would make a task of more than 8 MB"):
         task_from(toml.parse(costs.TASK.replace("team = 2", "team = 100000")))
 

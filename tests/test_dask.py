@@ -310,7 +310,7 @@ class KilledWorker(Exception):  # noqa: N818
     """As dask has it: not an error of hocket's."""
 
 
-def test_a_run_that_a_cluster_always_loses_is_given_up_when_all_others_are_done(tmp_path):
+def test_a_run_that_always_fails_on_a_cluster_is_given_up_after_all_others(tmp_path):
     def fails_with_cqrm(client, content):
         return Promise(content, KilledWorker("Four workers died.\nSee the logs.") if content[1] == "cqrm" else None)
 

@@ -38,7 +38,7 @@ def test_a_file_is_on_the_disk_before_it_is_renamed_and_its_name_before_it_is_do
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
 @pytest.mark.parametrize("place", ["os.open", "os.fsync", "os.fdopen", "pathlib.Path.replace"])
-def test_whatever_ends_writing_leaves_what_was_there_and_nothing_else(tmp_path, monkeypatch, place, error):
+def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, place, error):
     (tmp_path / "one").write_text("before")
 
     def fail(*_: object, **__: object) -> None:
@@ -96,9 +96,7 @@ def test_many_files_are_all_on_the_disk_before_any_has_its_name(tmp_path, monkey
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
 @pytest.mark.parametrize("place", ["os.fsync", "pathlib.Path.replace"])
-def test_whatever_ends_writing_of_many_files_leaves_some_of_them_whole_and_nothing_else(
-    tmp_path, monkeypatch, place, error
-):
+def test_an_interrupted_write_of_many_files_leaves_only_complete_files(tmp_path, monkeypatch, place, error):
     owner, name = (os, "fsync") if place == "os.fsync" else (Path, "replace")
     plain, calls = getattr(owner, name), count()
 
@@ -190,7 +188,7 @@ write_whole(Path(sys.argv[1]), "{}")
 """
 
 
-def test_what_a_killed_writer_leaves_is_no_run_and_is_cleared_away(tmp_path):
+def test_files_of_a_killed_writer_are_no_runs_and_are_removed(tmp_path):
     own = record("meeting", meeting().digest, "iql", 0, [9, 8])
     save_records(tmp_path, [own], [meeting()])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

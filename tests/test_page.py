@@ -122,7 +122,7 @@ def test_a_folder_that_is_none_is_an_error_that_names_it(tmp_path):
         write_report(tmp_path / "nowhere", tmp_path / "a.html")
 
 
-def test_the_same_folder_gives_the_same_bytes_whatever_the_order_of_sets(folder):
+def test_the_same_folder_gives_the_same_bytes_for_any_order_of_sets(folder):
     code = (
         "import hashlib, sys\nfrom hocket.report.page import report_html\nfrom hocket.report.summary import summarize\n"
         "from hocket.study.store import load_results\n"

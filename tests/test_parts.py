@@ -407,7 +407,7 @@ def test_a_projection_keeps_states_in_a_box_where_all_that_they_stand_for_are(fo
             assert all(member.startswith(box) for member in local.members[state])
 
 
-def test_a_file_that_others_call_again_and_again_is_read_once(folder, monkeypatch):
+def test_a_file_that_several_files_refer_to_is_read_once(folder, monkeypatch):
     read = []
 
     def counted(path, limit):

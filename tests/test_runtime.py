@@ -96,7 +96,7 @@ def test_a_message_is_read_as_it_was_written(message):
     assert decode(encode(message)) == message
 
 
-def test_bytes_that_are_no_message_are_refused_and_never_more_than_that():
+def test_invalid_messages_are_refused():
     rng = random.Random(3)
     for _ in range(2000):
         data = bytearray(encode(rng.choice(MESSAGES)))
@@ -108,7 +108,7 @@ def test_bytes_that_are_no_message_are_refused_and_never_more_than_that():
             continue
 
 
-def test_a_log_that_is_cut_anywhere_is_good_up_to_its_last_whole_line(tmp_path):
+def test_a_truncated_log_is_valid_up_to_its_last_complete_line(tmp_path):
     path, header = tmp_path / "A.log", {"agent": "A"}
     log = AgentLog(path, header, durable=False)
     entries = [("start", 1), ("decide", 0, 0, 1, ((1, 1),), 0), ("stop",)]

@@ -92,24 +92,24 @@ def test_an_agent_with_its_certificate_is_heard(keys):
     assert (heard, answer) == ([(1, (ACK, 1))], b"ok\n")
 
 
-def test_nothing_gets_through_without_tls(keys):
+def test_a_connection_without_tls_is_refused(keys):
     heard, answer = asyncio.run(hear(keys, frames("A2"), None))
     assert heard == [] and not answer.startswith(b"ok")
 
 
-def test_nothing_gets_through_with_a_certificate_of_another_authority(keys, foreign):
+def test_a_connection_with_a_certificate_of_another_authority_is_refused(keys, foreign):
     heard, answer = asyncio.run(hear(keys, frames("A2"), client(foreign, "A2", authority=keys)))
     assert (heard, answer) == ([], b"")
 
 
-def test_nothing_gets_through_with_no_certificate(keys):
+def test_a_connection_without_a_certificate_is_refused(keys):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(keys / "ca.crt")
     assert asyncio.run(hear(keys, frames("A2"), context)) == ([], b"")
 
 
-def test_an_agent_may_speak_only_for_itself(keys):
+def test_an_agent_can_send_messages_only_in_its_own_name(keys):
     heard, answer = asyncio.run(hear(keys, frames("A1"), client(keys, "A2")))
     assert (heard, answer) == ([], b"A1 was greeted as A1 with the certificate of another name\n")
 
@@ -135,7 +135,7 @@ def test_nobody_is_spoken_to_who_has_the_certificate_of_another(keys, name):
 
 
 @pytest.mark.parametrize("secure", [True, False])
-def test_what_was_said_in_an_earlier_run_is_not_heard_in_this_one(keys, secure):
+def test_messages_of_an_earlier_run_are_rejected(keys, secure):
     folder, context = (keys, client(keys, "A2")) if secure else (None, None)
     heard, answer = asyncio.run(hear(folder, frames("A2", run="yesterday"), context))
     assert (heard, answer) == ([], b"A1 is of another run\n")
@@ -152,14 +152,14 @@ def test_agents_of_another_task_are_not_heard():
     assert asyncio.run(hear(None, json.dumps(other).encode() + b"\n", None)) == ([], b"A1 is of another task\n")
 
 
-def test_plain_tcp_stays_on_this_machine_unless_it_is_said():
+def test_plain_tcp_to_other_machines_needs_the_option_insecure():
     settings = RunSettings(TASK, "today", DECIDERS, {"A1": f"0.0.0.0:{PORT}"})
     transport = Transport(settings, "A1", lambda *_: None)
     with pytest.raises(HocketError, match="needs certificates"):
         asyncio.run(transport.start())
 
 
-def test_private_keys_are_their_owners_alone_and_nothing_is_overwritten(keys):
+def test_private_keys_can_be_read_only_by_their_owner_and_nothing_is_overwritten(keys):
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in keys.glob("*.key"))
     assert stat.S_IMODE(keys.stat().st_mode) == 0o700
     before = (keys / "A1.key").read_bytes()

@@ -1242,7 +1242,7 @@ class Impostor(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_page_sends_no_key_and_no_text_to_whoever_takes_the_port(open_page, server, file):
+def test_a_page_sends_no_key_and_no_text_to_another_program_on_its_port(open_page, server, file):
     page = open_page()
     server.stop()
     with ThreadingHTTPServer(("127.0.0.1", server.port), Impostor) as impostor:

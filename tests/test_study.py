@@ -393,7 +393,7 @@ def another_setting(path):
         (another_setting, "temperature"),
     ],
 )
-def test_a_policy_that_is_missing_or_spoilt_is_noticed_and_made_again(copied, finished, spoil, said):
+def test_a_missing_or_damaged_policy_is_noticed_and_made_again(copied, finished, spoil, said):
     path = sorted(copied.glob("policies/*.npz"))[0]
     spoil(path)
     results = run_study(tiny(), copied)

@@ -55,12 +55,12 @@ def test_a_kernel_is_loaded_from_disk(compiled_twice):
     assert again(3) == 6 and hits(again) == 1
 
 
-def test_where_nothing_can_be_kept_a_kernel_is_compiled_all_the_same():
+def test_without_a_writable_cache_a_kernel_is_compiled():
     nowhere = kernel(FunctionType((lambda x: x + x).__code__.replace(co_filename="no such file"), {}))
     assert nowhere(2) == 4 and is_compiled(nowhere), "there is no second process that could do it for this one"
 
 
-def test_a_full_disk_keeps_nobody_from_compiling(compiled_twice, monkeypatch):
+def test_a_kernel_is_compiled_on_a_full_disk(compiled_twice, monkeypatch):
     for write in ("_save_index", "_save_data"):
         with monkeypatch.context() as full:
             full.setattr(IndexDataCacheFile, write, fail)
@@ -102,7 +102,7 @@ def is_free(path: Path) -> bool:
 
 
 @pytest.mark.skipif(not HAS_LOCKS, reason="there are no locks")
-def test_who_compiles_holds_a_lock_that_only_its_user_can_reach(compile_lock):
+def test_a_compiling_process_holds_a_lock_that_only_its_user_can_reach(compile_lock):
     with _locked("doubling"):
         assert compile_lock.parent.stat().st_mode & 0o077 == 0
         assert not is_free(compile_lock)
@@ -116,7 +116,7 @@ def test_who_compiles_for_another_installation_holds_another_lock(compile_lock, 
         assert is_free(compile_lock.with_name(lock_name("doubling")))
 
 
-def test_who_compiles_waits_for_nobody_without_end(compile_lock, monkeypatch):
+def test_a_compiling_process_waits_for_a_lock_for_a_limited_time(compile_lock, monkeypatch):
     monkeypatch.setattr("hocket.learn.warmup.PATIENCE", 0.1)
     with _locked("doubling"):  # as another process would hold it
         begun = []
@@ -127,9 +127,7 @@ def test_who_compiles_waits_for_nobody_without_end(compile_lock, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
 @pytest.mark.parametrize("obstacle", ["pipe", "link", "link to a pipe", "folder", "of another user"])
-def test_whatever_lies_where_the_lock_should_be_keeps_nobody_from_compiling(
-    compile_lock, obstacle, tmp_path, monkeypatch
-):
+def test_anything_in_place_of_the_lock_does_not_prevent_compiling(compile_lock, obstacle, tmp_path, monkeypatch):
     compile_lock.parent.mkdir(parents=True)
     precious = tmp_path / "precious"
     if obstacle == "pipe":
@@ -217,7 +215,7 @@ def test_a_folder_that_cannot_be_is_named_in_a_sentence(words, hocket):
         ("show", "buttons", "-o", "/proc/buttons.svg"),
     ],
 )
-def test_a_folder_in_which_nobody_may_write_is_named_in_a_sentence(words, hocket):
+def test_a_read_only_folder_is_named_in_a_sentence(words, hocket):
     code, _, err = hocket(*words)
     assert code == 2 and err.startswith("hocket: /proc/") and err.count("\n") == 1
 
@@ -225,7 +223,7 @@ def test_a_folder_in_which_nobody_may_write_is_named_in_a_sentence(words, hocket
 # Mistakes of hocket's own.
 
 
-def test_a_mistake_of_hockets_own_is_told_from_an_answer_and_from_bad_input(hocket, monkeypatch):
+def test_an_internal_error_differs_from_an_answer_and_from_bad_input(hocket, monkeypatch):
     monkeypatch.setattr(Check, "run", lambda _: {}["\x1b[31m"])
     code, out, err = hocket("check", "a b.toml")
     assert (code, out) == (70, "")
@@ -247,7 +245,7 @@ def test_an_error_of_the_system_names_its_file(hocket, monkeypatch):
     assert hocket("check", "buttons") == (2, "", "hocket: /nowhere/at all: No such file or directory\n")
 
 
-def test_what_is_no_error_of_hockets_never_means_no(hocket, monkeypatch):
+def test_an_unexpected_exception_never_means_no(hocket, monkeypatch):
     for error in (SystemExit(1), RecursionError(), AssertionError(), ImportError("cannot allocate memory")):
 
         def run(_, error=error):
@@ -258,7 +256,7 @@ def test_what_is_no_error_of_hockets_never_means_no(hocket, monkeypatch):
 
 
 @pytest.mark.parametrize("error", ["MemoryError()", "ImportError('failed to map segment')"])
-def test_a_command_line_that_cannot_be_loaded_has_not_answered(error):
+def test_a_command_line_that_cannot_be_loaded_gives_no_answer(error):
     code = (
         "import sys, runpy\n"
         "class Failing:\n"

@@ -73,7 +73,7 @@ ODD = st.sampled_from([math.nan, math.inf, -math.inf, 3e38, -3e38, 1e-40, 0.0, -
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @given(data=st.data(), temperature=st.sampled_from([1e-6, 0.02, 1e6]))
-def test_whatever_the_values_are_kernels_choose_actions_that_exist(learner, data, temperature):
+def test_kernels_choose_valid_actions_for_any_values(learner, data, temperature):
     task = meeting(slip=0.1)
     tables, agents = compile_task(task), 2
     shapes = LEARNERS[learner].shapes(tables)
@@ -88,7 +88,7 @@ def test_whatever_the_values_are_kernels_choose_actions_that_exist(learner, data
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 3e38])
 @pytest.mark.parametrize("learner", [name for name in LEARNERS if name != "optimal"])
-def test_training_goes_on_from_whatever_values(learner, value):
+def test_training_continues_from_any_values(learner, value):
     task = meeting(slip=0.1)
     tables, kind = compile_task(task), LEARNERS[learner]
     block = kind.block(tables, kind.settings(), range(20), 1)
