@@ -295,7 +295,7 @@ def test_report_shows_a_lane_for_each_agent(hocket, finished, tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert code == 0 and out.strip() == str(tmp_path / "page.html")
     promises = sum(frame.kind == "promise" for frame in read_recording(finished).frames)  # some may be released
-    assert page.count('class="mark decide"') == 3 and page.count('class="told"') == 1
+    assert page.count('class="mark decide"') == 3 and page.count('class="heard"') == 1
     assert page.count('class="hold"') == promises >= 1
     assert "Verified: the trace here1, meet, home" in page
     for name in ("http-equiv", "http://www.w3.org/2000/svg"):  # the latter names a kind of element, and is not fetched
