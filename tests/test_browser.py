@@ -619,7 +619,7 @@ def test_nothing_is_cut_without_a_sign_that_it_scrolls(open_page, width, scheme)
 
 
 @pytest.mark.parametrize("name", [HOSTILE, QUOTED])
-def test_a_name_is_shown_as_it_is_and_does_nothing(open_page, tmp_path, name):
+def test_a_name_is_shown_as_text(open_page, tmp_path, name):
     folder = hostile_study(tmp_path / "hostile", name)
     page = open_page(width=360, url=write_report(folder, tmp_path / "report.html").resolve().as_uri())
     player = replay(page, 0)

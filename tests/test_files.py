@@ -18,7 +18,7 @@ from worlds import meeting
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="what a handle is of is not told here")
-def test_a_file_is_on_the_disk_before_it_is_renamed_and_its_name_before_it_is_done(tmp_path, monkeypatch):
+def test_a_file_is_flushed_before_it_is_renamed_and_its_folder_after(tmp_path, monkeypatch):
     done, sync, replace = [], os.fsync, Path.replace
 
     def noted_sync(handle: int) -> None:
@@ -83,7 +83,7 @@ def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path):
     assert not (tmp_path / "link").is_symlink()
 
 
-def test_many_files_are_all_on_the_disk_before_any_has_its_name(tmp_path, monkeypatch):
+def test_many_files_are_flushed_before_any_is_renamed(tmp_path, monkeypatch):
     done, sync, replace = [], os.fsync, Path.replace
     monkeypatch.setattr(os, "fsync", lambda handle: (done.append("sync"), sync(handle))[1])
     monkeypatch.setattr(Path, "replace", lambda self, target: (done.append(target.name), replace(self, target))[1])

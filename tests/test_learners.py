@@ -128,7 +128,7 @@ def test_runs_are_the_same_past_the_largest_block():
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_training_may_be_cut_into_pieces_of_any_length(learner):
+def test_training_can_be_divided_into_chunks_of_any_length(learner):
     whole, *pieces = (
         some_runs(learner, [0, 4, 9], test_every=length, test_episodes=0) for length in (2_500, 1_000, 100, 7)
     )
@@ -200,7 +200,7 @@ def test_training_without_tests_in_between_can_be_stopped_as_well(learner):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("moment", [0, 1e9])
-def test_what_is_learnt_does_not_depend_on_how_long_a_piece_takes(learner, moment, monkeypatch):
+def test_results_do_not_depend_on_how_long_a_chunk_takes(learner, moment, monkeypatch):
     usual = some_runs(learner, [0, 4])
     monkeypatch.setattr("hocket.learn.batches.MOMENT", moment)  # pieces of fewer and fewer steps, or of more and more
     for seed, run in some_runs(learner, [0, 4]).items():

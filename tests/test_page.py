@@ -160,7 +160,7 @@ def test_nothing_refers_to_anything_outside_of_the_page(page, reader):
     assert targets - ids == {"data:,"}
 
 
-def test_the_page_forbids_itself_the_network(reader):
+def test_the_page_forbids_network_access(reader):
     (policy,) = [own["content"] for name, own in reader.elements if name == "meta" and "http-equiv" in own]
     assert policy.startswith("default-src 'none'")
 

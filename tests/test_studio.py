@@ -531,7 +531,7 @@ def test_a_studio_proves_itself_before_a_page_shows_anything(client, studio):
     assert client.post("/api/hello", json={}).status_code == 403, "the secret itself is never sent"
 
 
-def test_keys_end_with_the_studio_and_the_secret_of_pages_outlives_it(folder, tmp_path, monkeypatch):
+def test_keys_expire_with_the_studio_and_the_secret_of_pages_is_kept(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     one, other = (Studio.of(folder.root / "task.toml", PORT) for _ in range(2))
     assert one.session.secret == other.session.secret
@@ -543,7 +543,7 @@ def test_keys_end_with_the_studio_and_the_secret_of_pages_outlives_it(folder, tm
 
 
 @pytest.mark.parametrize("fault", ["empty", "short", "readable by others", "a link"])
-def test_a_secret_that_is_none_is_replaced(tmp_path, monkeypatch, fault):
+def test_an_invalid_secret_is_replaced(tmp_path, monkeypatch, fault):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     first = guard.page_secret(PORT, tmp_path)
     path = tmp_path / "hocket" / "studio.key"

@@ -433,7 +433,7 @@ def test_an_error_in_a_job_ends_the_study_and_keeps_what_is_finished(tmp_path):
     assert len(results.records) == 6
 
 
-def test_two_studies_do_not_work_in_one_folder(tmp_path):
+def test_two_studies_cannot_write_to_one_folder(tmp_path):
     open_store(tmp_path)
     with locked(tmp_path / ".lock"), pytest.raises(hk.errors.FormatError, match="another study is at work"):
         run_study(tiny(), tmp_path)
@@ -451,7 +451,7 @@ run_study(study, sys.argv[1], engine=ThreadEngine(1), watch=lambda update: print
 """
 
 
-def test_a_clock_that_jumps_changes_nothing_that_is_learnt(tmp_path, monkeypatch):
+def test_a_clock_that_jumps_does_not_change_results(tmp_path, monkeypatch):
     study = Study([meeting()], ["dqprm", "sweep", "iql"], 2, 2_000, {"test_every": 500})
     run_study(study, tmp_path / "steady")
     jumps = Random(0)
@@ -462,7 +462,7 @@ def test_a_clock_that_jumps_changes_nothing_that_is_learnt(tmp_path, monkeypatch
     assert same_apart_from_time(tmp_path / "steady", tmp_path / "jumping")
 
 
-def test_a_study_that_is_killed_ends_with_the_same_numbers_as_an_unbroken_one(tmp_path):
+def test_a_killed_study_ends_with_the_same_numbers_as_an_uninterrupted_one(tmp_path):
     for learner in ("iql", "hil"):
         compile_kernels(learner)
     unbroken, killed = tmp_path / "unbroken", tmp_path / "killed"

@@ -77,7 +77,7 @@ def hits(compiled):
 
 @pytest.mark.parametrize("ending", ["nbi", "nbc"])
 @pytest.mark.parametrize("left", [0, 40])
-def test_a_file_of_the_cache_that_was_cut_off_is_made_again(compiled_twice, tmp_path, ending, left):
+def test_a_truncated_file_of_the_cache_is_replaced(compiled_twice, tmp_path, ending, left):
     assert compiled_twice()(2) == 4
     (kept,) = tmp_path.glob(f"cache/*/*.{ending}")
     kept.write_bytes(kept.read_bytes()[:left])
