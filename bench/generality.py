@@ -3,21 +3,21 @@
     python bench/generality.py [--tasks 1000] [--only machines ltlf declare tokens] [--processes 1]
                                [--out generality.jsonl]
 
-machines: random machines made of parts for the team of three of *buttons*, on its map.
+machines: random machines for the team of three of *buttons*, on its map.
 ltlf:     random formulas of LTLf for one agent in an office, over the places that it comes to.
 declare:  random sets of DECLARE constraints for two agents in the same office.
 tokens:   the maps of TokenEnv, with automata of the kinds Reach (R), ReachAvoid (RA) and ReachAvoidDerived (RAD) as
           described and published by Yalcinkaya, Vazquez-Chanlatte, Shah, Krasowski and Seshia, "Automata-Conditioned
           Cooperative Multi-Agent Reinforcement Learning" (arXiv 2511.02304; packages dfax, dfa-gym and acc-marl):
           at most 5 states and 200 steps in distribution, 10 and 400 out of it, one automaton for each agent, some
-          of which are trivial. As there, agents act by where everyone is and by all automata: two are planned jointly
+          of which are trivial. As there, agents act by all positions and all automata: two are planned jointly
           (`optimal-team` on the surveyed world), four two by two, one pair after the other.
 
-Every map is surveyed once (`hk.survey`), and the steps are counted. Success is that of the greedy team in the world.
+Every map is surveyed once (`hk.survey`), and the steps are counted. Success is that of greedy teams.
 Every task has a random stream of its own. Rows grow evenly: a share of failures of 2 % takes 2.5 times as many tasks to
 exclude as one of 5 %. With --out each task is a line that is written when it is done, and tasks that are there are not
 played again.
-Tasks that nobody can complete are left out where that is known: formulas that one agent never completes in 20 episodes
+Tasks that cannot be completed are left out where that is known: formulas that one agent never completes in 20 episodes
 with the optimal policy.
 """
 

@@ -207,7 +207,7 @@ def test_a_toggle_goes_round_and_is_told_with_its_place():
     events = {"on": at, "out": at, "go": {"A1": hk.Condition("switch", inside=False)}}
     task = hk.Task("toggle", grid, {"A1": hk.Agent(0, ("on", "out", "go"))}, events, machine)
     assert str(find_endless(task)) == (
-        "machine: a step would never settle: with A1 at switch, on, out can happen again and again while nobody moves"
+        "machine: a step would never settle: with A1 at switch, on, out can happen repeatedly while no agent moves"
     )
 
 

@@ -199,7 +199,7 @@ def cheapest_event_sets(log: Log, agents: Iterable[str], control: Mapping[str, I
 
     everything = as_set(range(len(pairs)))
     if (unexplained := failure(everything)) is not None:
-        raise InfeasibleError(f"the log contradicts itself, whoever knows what. {unexplained.explain()}")
+        raise InfeasibleError(f"the log contradicts itself for all local event sets. {unexplained.explain()}")
     prices = dict.fromkeys(range(len(pairs)), 1)
     cheapest = find_cheapest(lambda added: failure(added) is None, explain, prices, Effort(EFFORT))
     known, size = known_with(cheapest.chosen), sum(map(len, base.values()))

@@ -90,7 +90,7 @@ class EndlessError(TaskError):
     """A step that would never settle."""
 
     def __init__(self, cause: str) -> None:
-        super().__init__(f"a step would never settle: {cause} again and again while nobody moves", key="machine")
+        super().__init__(f"a step would never settle: {cause} repeatedly while no agent moves", key="machine")
 
 
 def describe_cell(task: Task, cell: int) -> str:

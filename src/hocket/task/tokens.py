@@ -79,7 +79,7 @@ def token_task(name: str, machines: Machines | None = None, *, starts: Mapping[s
         gates[f"door {button}"] = Gate(opens, leaves)
     gates |= dict.fromkeys(obstacles, CLOSED)
     agents = {agent: Agent(start, parts[agent].events, gates) for agent, start in starts.items()}
-    about = "Tokens in rooms whose doors are open while somebody stands on a button (TokenEnv of ACC-MARL)."
+    about = "Tokens in rooms whose doors are open while an agent stands on a button (TokenEnv of ACC-MARL)."
     return Task(name, grid, agents, events, Composition(parts), slip=0.0, description=about, bodies=SYMMETRIC)
 
 

@@ -229,7 +229,7 @@ def world_figure(world: WorldModel) -> Figure:
     least = np.where(visited, known.min(axis=1).astype(np.float64), np.nan)
     norm, colors = scale_for(np.nan_to_num(least), wide=True), matplotlib.colormaps[VISITS]
     tried = f"{len(world.move):,} moves tried in {world.steps:,} steps"
-    notes = ["pale: nobody was there; arrows and dots: actions that nobody has tried there"]
+    notes = ["pale: not visited; arrows and dots: untried actions"]
     panels = Panels(scene, [tried], "What is known of the map", notes)
     panels.draw_ground([least], colors, norm, "tries of the least tried action")
     ground = colors(norm(np.nan_to_num(least)))
