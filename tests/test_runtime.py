@@ -108,6 +108,14 @@ def test_invalid_messages_are_refused():
             continue
 
 
+def test_a_number_is_no_longer_than_the_events_of_the_team_need():
+    offer = (OFFER, 1, 1 << 99)
+    assert decode(encode(offer), events=100) == offer
+    for data in (encode(offer), bytes([OFFER, 1]) + b"\xff" * 160_000 + b"\x01"):
+        with pytest.raises(MessageError, match="a number that is too long"):
+            decode(data)
+
+
 def test_a_truncated_log_is_valid_up_to_its_last_complete_line(tmp_path):
     path, header = tmp_path / "A.log", {"agent": "A"}
     log = AgentLog(path, header, durable=False)

@@ -1,4 +1,4 @@
-"""Messages of the protocol as bytes (seven bits of a number in each); messages and log entries in words."""
+"""Encoding of messages as bytes (variable-length integers, LEB128), and descriptions of messages and log entries."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from itertools import chain
 
 from hocket.errors import HocketError
+from hocket.runtime import protocol
 from hocket.runtime.plan import Plan
-from hocket.runtime.protocol import ACK, EVENT, LOCK, MESSAGES, OFFER, REFUSE, Entry, Message, has_shape
+from hocket.runtime.protocol import MESSAGES, Entry, Message, has_shape
 
 LARGEST_MESSAGE = 4_000_000  # bytes
+MOST_BITS = 63  # of a number, in teams with fewer events
 
 
 class MessageError(HocketError):
@@ -34,9 +36,9 @@ def encode(message: Message) -> bytes:
     return bytes(out)
 
 
-def decode(data: bytes) -> Message:
-    """Read a message; bytes that are not one raise a `MessageError`."""
-    numbers = _unpack(data)
+def decode(data: bytes, events: int = 0) -> Message:
+    """Read a message of a team with so many events; bytes that are not one raise a `MessageError`."""
+    numbers = _decode_numbers(data, max(MOST_BITS, events))  # offers have a bit for each event
     try:
         kind = next(numbers)
         message: list[object] = [kind]
@@ -49,13 +51,14 @@ def decode(data: bytes) -> Message:
             else:
                 message.append(value)
         if next(numbers, None) is not None:
-            raise MessageError("a message has more in it than it should")
-    except (StopIteration, RuntimeError, KeyError):
-        raise MessageError("a message is cut, or of no known kind") from None
+            raise MessageError("a message is longer than its kind allows")
+    except (StopIteration, RuntimeError, KeyError):  # in a generator a StopIteration becomes a RuntimeError (PEP 479)
+        raise MessageError("a message is truncated or of unknown kind") from None
     return tuple(message)
 
 
-def _unpack(data: bytes) -> Iterator[int]:
+def _decode_numbers(data: bytes, most_bits: int) -> Iterator[int]:
+    """Yield the numbers of a message; refuse longer ones, which would take quadratic time."""
     number = shift = 0
     for byte in data:
         number |= (byte & 127) << shift
@@ -63,29 +66,30 @@ def _unpack(data: bytes) -> Iterator[int]:
         if not byte & 128:
             yield number
             number = shift = 0
+        elif shift >= most_bits:
+            raise MessageError("a message has a number that is too long")
     if shift:
         raise MessageError("a message ends in the middle of a number")
 
 
-def fits(message: Message, plan: Plan) -> bool:
+def names_known_agents_and_events(message: Message, plan: Plan) -> bool:
     """Say whether all agents and events of a message exist."""
     kind, *fields = message
     clock = fields[-1] if "c" in MESSAGES[kind] else ()
     return has_shape(plan, MESSAGES[kind], fields) and all(pair < len(plan.agents) ** 2 for pair, _ in clock)
 
 
-def describe_entry(plan: Plan, agent: int, entry: Entry, prefix: str = "") -> str:
+def describe_entry(plan: Plan, agent: int, entry: Entry, label: str = "") -> str:
     """Describe what an agent did, by an entry of its log."""
-    name = f"{prefix}{plan.agents[agent]}"
+    name = f"{label}{plan.agents[agent]}"
     match entry:
         case ("start", int(incarnation)):
             return f"{name} starts{'' if incarnation == 1 else ' again'}"
-        case ("promise", int(first), int(number), int(event), *_):
-            return (
-                f"{name} promises {plan.events[event]} (transaction {number} of {plan.agents[first]}) and holds still"
-            )
-        case ("release", int(first), int(number)):
-            return f"{name} is released from transaction {number} of {plan.agents[first]}"
+        case ("promise", int(first_decider), int(transaction), int(event), *_):
+            promised = f"{plan.events[event]} (transaction {transaction} of {plan.agents[first_decider]})"
+            return f"{name} promises {promised} and holds still"
+        case ("release", int(first_decider), int(transaction)):
+            return f"{name} is released from transaction {transaction} of {plan.agents[first_decider]}"
         case ("decide", _, _, int(event), *_):
             return f"{name} decides: {plan.events[event]} has happened"
         case ("hear", int(sender), _, _, int(event), *_):
@@ -95,18 +99,18 @@ def describe_entry(plan: Plan, agent: int, entry: Entry, prefix: str = "") -> st
     return f"{name} notes {entry[0]}"
 
 
-def describe_message(plan: Plan, sender: int, receiver: int, message: Message, prefix: str = "") -> str:
+def describe_message(plan: Plan, sender: int, receiver: int, message: Message, label: str = "") -> str:
     """Describe a message."""
-    route = f"{prefix}{plan.agents[sender]} to {plan.agents[receiver]}"
+    route = f"{label}{plan.agents[sender]} to {plan.agents[receiver]}"
     match message:
-        case (kind, _, int(events)) if kind == OFFER:
+        case (protocol.OFFER, _, int(events)):
             return f"{route}: would agree on {', '.join(plan.named(events)) or 'nothing'}"
-        case (kind, int(first), int(number), int(event), *_) if kind == LOCK:
-            return f"{route}: lock for {plan.events[event]} (transaction {number} of {plan.agents[first]})"
-        case (kind, int(first), int(number)) if kind == REFUSE:
-            return f"{route}: transaction {number} of {plan.agents[first]} has failed"
-        case (kind, _, _, int(event), *_) if kind == EVENT:
+        case (protocol.LOCK, int(first_decider), int(transaction), int(event), *_):
+            return f"{route}: lock for {plan.events[event]} (transaction {transaction} of {plan.agents[first_decider]})"
+        case (protocol.REFUSE, int(first_decider), int(transaction)):
+            return f"{route}: transaction {transaction} of {plan.agents[first_decider]} has failed"
+        case (protocol.EVENT, _, _, int(event), *_):
             return f"{route}: {plan.events[event]} has happened"
-        case (kind, int(count)) if kind == ACK:
+        case (protocol.ACK, int(count)):
             return f"{route}: acknowledges {count}"
     return f"{route}: was transaction {message[2]} of {plan.agents[message[1]]} decided?"

@@ -30,9 +30,7 @@ Entry = tuple[Any, ...]
 # What follows the kind of a message or an entry: numbers (n), agents (a), events (e), incarnations (i) and a clock (c).
 MESSAGES = {OFFER: "nn", LOCK: "aneic", REFUSE: "nn", EVENT: "anec", ACK: "n", ASK: "ane"}
 ENTRIES = {"start": "n", "promise": "aneicn", "release": "an", "decide": "anecn", "hear": "aanec", "stop": ""}
-EVENT_AT = {
-    kind: 1 + shape.index("e") for kind, shape in ENTRIES.items() if "e" in shape
-}  # where an entry has its event
+EVENT_AT = {kind: 1 + shape.index("e") for kind, shape in ENTRIES.items() if "e" in shape}  # of an entry's event
 
 
 class Promise(NamedTuple):

@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 from hocket.errors import FormatError, HocketError, SettingsError, needs_extra
-from hocket.runtime.codec import LARGEST_MESSAGE, MessageError, decode, encode, fits
+from hocket.runtime.codec import LARGEST_MESSAGE, MessageError, decode, encode, names_known_agents_and_events
 from hocket.runtime.protocol import Message
 from hocket.runtime.settings import RunSettings
 
@@ -187,8 +187,8 @@ class Transport:
 
     def take(self, sender: int, data: bytes) -> None:
         """Receive a message, unless it names agents or events that do not exist."""
-        message = decode(data)
-        if fits(message, self.plan):
+        message = decode(data, len(self.plan.events))
+        if names_known_agents_and_events(message, self.plan):
             self.receive(sender, message)
 
     def send(self, receiver: int, message: Message) -> None:
