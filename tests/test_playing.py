@@ -10,7 +10,7 @@ from hypothesis import given
 from pettingzoo import ParallelEnv
 
 import hocket as hk
-from hocket.adapters.policies import NOWHERE, Actor
+from hocket.adapters.policies import NO_CELL, Actor
 from hocket.draw.task_scene import scene_of
 from hocket.errors import SettingsError
 from hocket.learn.catalogue import LEARNERS
@@ -173,7 +173,7 @@ def test_any_world_whose_agents_have_machines_will_do(completes):
     assert replay.events == ((), ("pass",), (), (), ("arrive",) if completes else ())
     assert replay.states[2:] == (("1", "1"),) * 3 + ((("1", "2" if completes else "1")),)
     assert (replay.finish, replay.success) == ((2, 5 if completes else -1), completes)
-    assert (replay.cells == NOWHERE).all()
+    assert (replay.cells == NO_CELL).all()
     (found,) = hk.evaluate(env, still, 3)
     assert (found.success.value, found.agents["first"].value) == (float(completes), 1.0)
     assert found.quartiles == (5.0,) * 3

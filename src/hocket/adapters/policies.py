@@ -1,4 +1,4 @@
-"""Teams that act by policies: functions, models of other libraries with `predict`, and tables for wrapped worlds."""
+"""Playing episodes with policies: functions, models with `predict`, and tables for wrapped environments."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from hocket.study.records import KINDS, Replay, TestSummary
 from hocket.task.memory import derived_memory, latched_events, precondition
 from hocket.task.task import Task
 
-NOWHERE = -1  # the cell in a world without cells
+NO_CELL = -1  # the cell in an environment without cells
 EPISODES = 100  # of a test
-MOST_STATES = 10_000  # of the machine of a team that acts as one
+MOST_TEAM_STATES = 10_000  # of the team machine, for agents that act as one
 
 
-class TeamWorld(Protocol):
-    """A PettingZoo ParallelEnv whose agents have machines: `team_env`, or any that keeps to this protocol.
+class TeamEnvironment(Protocol):
+    """A PettingZoo ParallelEnv whose agents have machines: `team_env`, or another one with this protocol.
 
-    An agent's info has `machine_state`, and `events` that took effect, in their order; `cell` if there are cells. With
-    an attribute `where`, agent to (x, y), across and down from the map's corner, its episodes can be watched.
+    An agent's info has `machine_state`, and `events` that took effect, in their order; `cell` if there are cells. For
+    replays, an attribute `where` has the agents' positions (x, y), across and down from the map's corner.
     """
 
     possible_agents: list[str]
@@ -61,21 +61,21 @@ class Model(Protocol):
 
 
 Actor = Callable[[Observation], Action]
-Policies = Mapping[str, Actor | Model] | Policy  # of all agents
+Policies = Mapping[str, Actor | Model] | Policy  # of each agent, or of all
 
 
 class PlayedEpisode(NamedTuple):
-    """An episode that was played: T steps of N agents, after the state at the beginning."""
+    """A played episode of N agents and T steps; [T + 1] includes the start."""
 
     agents: tuple[str, ...]
-    cells: NDArray[np.int64]  # [T + 1, N]; -1 in a world without cells
+    cells: NDArray[np.int64]  # [T + 1, N]; -1 in an environment without cells
     states: tuple[tuple[str, ...], ...]  # [T + 1][N] of the agents' machines
-    events: tuple[tuple[str, ...], ...]  # [T] what took effect in each step
+    events: tuple[tuple[str, ...], ...]  # [T] that took effect in each step
     finish: tuple[int, ...]  # [N] the step in which each agent's machine was first final; -1: never
-    success: bool  # whether all machines were final in the end
-    points: NDArray[np.float64] | None  # [T + 1, N, 2] across and down; None: the world does not tell
-    returns: tuple[float, ...] = ()  # [N] the rewards of each agent's machine; empty where only completion pays
-    proposed: tuple[tuple[tuple[str, ...], ...], ...] = ()  # [T][N] by each agent in each step, where it is known
+    success: bool  # whether all machines were final at the end
+    points: NDArray[np.float64] | None  # [T + 1, N, 2] positions, across and down, if they are known
+    returns: tuple[float, ...] = ()  # [N] of each agent's machine; empty if only completion is rewarded
+    proposed: tuple[tuple[tuple[str, ...], ...], ...] = ()  # [T][N] by each agent in each step, if known
 
     @property
     def steps(self) -> int:
@@ -84,7 +84,7 @@ class PlayedEpisode(NamedTuple):
 
     @property
     def replay(self) -> Replay | None:
-        """The episode as reports show it; None where the world does not tell where agents are."""
+        """The episode as reports show it; None if positions are not known."""
         if self.points is None:
             return None
         events = [(step, event) for step, happened in enumerate(self.events, start=1) for event in happened]
@@ -92,7 +92,7 @@ class PlayedEpisode(NamedTuple):
 
 
 def play_episode(
-    env: TeamWorld,
+    env: TeamEnvironment,
     policies: Mapping[str, Actor | Model] | Policy,
     seed: int | None = None,
     *,
@@ -101,46 +101,49 @@ def play_episode(
 ) -> PlayedEpisode:
     """Play an episode: the first one of a seed, or without a seed the next one.
 
-    A policy is a function from an observation to an action, or has `predict`, which is called as deterministic if
-    `greedy`. One of `load_policies` or of a run acts for all agents, in `team_env` with the draws of the same episode
-    in tests. It ends when all machines are final, after `max_steps`, or when the environment ends it.
+    `policies` has a function or a model with `predict` for each agent, or is a `Policy` for all agents, which draws
+    actions in `team_env` as in the same episode of tests. `predict` is called as deterministic if `greedy`. The episode
+    ends when all machines are final, after `max_steps`, or when the environment ends it.
     """
-    team = team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
+    team = make_team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
     actors = as_actors(env, team, greedy)
-    names, machines = tuple(env.machines), env.machines  # other agents may act along that are not of the team
+    names, machines = tuple(env.machines), env.machines  # agents outside of the team may act, too
     observations, infos = env.reset(seed=seed)
     if isinstance(team, TeamActors) and isinstance(env, TeamEnv) and env.episode_seed is not None:
         team.restart(env.episode_seed, env.number)
-    known, points, steps = [infos], [getattr(env, "where", None) or {}], list[Mapping[str, Mapping[str, Any]]]()
-    source = getattr(env, "task", None) or getattr(env, "decomposition", None)
-    is_paid = source is not None and not source.machine.has_completion_rewards  # for more than completing the task
-    while env.agents and not _is_done(machines, infos) and (max_steps is None or len(steps) < max_steps):
-        observations, *_, step_infos = env.step({name: actors[name](observations[name]) for name in env.agents})
-        infos = {**infos, **step_infos}  # agents that have left keep their last ones
-        known.append(infos)
-        points.append({**points[-1], **(getattr(env, "where", None) or {})})
-        steps.append(step_infos)
-    traces = {name: [event for step in steps for event in _events_of(step.get(name, {}))] for name in names}
-    states = tuple(tuple(row[name]["machine_state"] for name in names) for row in known)
+    all_infos, step_infos = [infos], list[Mapping[str, Mapping[str, Any]]]()
+    positions = [getattr(env, "where", None) or {}]
+    definition = getattr(env, "task", None) or getattr(env, "decomposition", None)
+    has_rewards = definition is not None and not definition.machine.has_completion_rewards
+    while env.agents and not _is_done(machines, infos) and (max_steps is None or len(step_infos) < max_steps):
+        observations, *_, new_infos = env.step({name: actors[name](observations[name]) for name in env.agents})
+        infos = {**infos, **new_infos}  # agents that have left keep their last ones
+        all_infos.append(infos)
+        positions.append({**positions[-1], **(getattr(env, "where", None) or {})})
+        step_infos.append(new_infos)
+    traces = {name: [event for step in step_infos for event in _events_of(step.get(name, {}))] for name in names}
+    states = tuple(tuple(infos[name]["machine_state"] for name in names) for infos in all_infos)
     is_final = [[state in machines[name].final for name, state in zip(names, row, strict=True)] for row in states]
+    are_known = {*names} <= positions[0].keys()
+    runs = [machines[name].run(trace, undefined="stay") for name, trace in traces.items() if has_rewards]
     return PlayedEpisode(
-        names,
-        np.array([[row[name].get("cell", NOWHERE) for name in names] for row in known], np.int64),
-        states,
-        tuple(_merge_events([_events_of(info) for info in step.values()]) for step in steps),
-        tuple(column.index(True) if any(column) else -1 for column in zip(*is_final, strict=True)),
-        _is_done(machines, infos),
-        np.array([[row[name] for name in names] for row in points]) if {*names} <= points[0].keys() else None,
-        tuple(machines[name].run(trace, undefined="stay").reward for name, trace in traces.items() if is_paid),
-        tuple(tuple(step.get(name, {}).get("proposed", ()) for name in names) for step in steps),
+        agents=names,
+        cells=np.array([[infos[name].get("cell", NO_CELL) for name in names] for infos in all_infos], np.int64),
+        states=states,
+        events=tuple(_merge_events([_events_of(info) for info in step.values()]) for step in step_infos),
+        finish=tuple(column.index(True) if any(column) else -1 for column in zip(*is_final, strict=True)),
+        success=_is_done(machines, infos),
+        points=np.array([[row[name] for name in names] for row in positions]) if are_known else None,
+        returns=tuple(run.reward for run in runs),
+        proposed=tuple(tuple(step.get(name, {}).get("proposed", ()) for name in names) for step in step_infos),
     )
 
 
-def team_actors(env: TeamWorld, policy: Policy, greedy: bool) -> Mapping[str, Actor]:
-    """Make functions of a trained policy, for all agents of an environment with the task of the policy."""
+def make_team_actors(env: TeamEnvironment, policy: Policy, greedy: bool) -> Mapping[str, Actor]:
+    """Convert a trained policy to a function for each agent; the environment must have the policy's task."""
     if "seen.0" in policy.arrays:
         if not isinstance(env, WrappedTeam):
-            raise SettingsError(f"this policy was learnt in a wrapped world, {policy.task}, and plays nowhere else")
+            raise SettingsError(f"this policy was learnt in the wrapped environment {policy.task} and fits no other")
         policy.require_task(env.scene.digest)
         temperature = None if greedy else float(policy.settings["temperature"])
         team = TEAMS[find_learner(policy.learner).policy_input]
@@ -159,7 +162,7 @@ def _events_of(info: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _merge_events(heard: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Merge the events that agents heard of in a step, each as often as any of them heard of it.
+    """Merge the events that agents heard in a step, each as often as in the list that has it most often.
 
     >>> _merge_events([("a", "meet"), ("meet", "b")])
     ('a', 'meet', 'b')
@@ -177,7 +180,7 @@ def _merge_events(heard: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def play_tests(
-    world: Task | TeamWorld,
+    world: Task | TeamEnvironment,
     policies: Mapping[str, Actor | Model] | Policy,
     episodes: int = EPISODES,
     *,
@@ -185,11 +188,11 @@ def play_tests(
     seed: int = 0,
     max_steps: int | None = None,
 ) -> TestSummary:
-    """Play episodes 0, 1, ... of a seed, for a record: successes, visits of cells, and a replay of the first one."""
+    """Play episodes 0, 1, ... of a seed, and count successes and visits of cells; record a replay of the first one."""
     whole(episodes, "episodes", 1)
     env, episodes_played = play_episodes(world, policies, episodes, greedy, seed, max_steps)
     played = list(episodes_played)
-    kind, visits = KINDS[greedy], np.zeros((len(env.machines), 0), np.int64)  # in a world without cells
+    kind, visits = KINDS[greedy], np.zeros((len(env.machines), 0), np.int64)  # in an environment without cells
     if isinstance(env, TeamEnv):  # after each step
         paths = np.concatenate([episode.cells[1:] for episode in played])  # [steps, N]
         visits = np.stack([np.bincount(path, minlength=env.task.grid.cells) for path in paths.T])
@@ -205,17 +208,17 @@ def play_tests(
 
 
 def play_episodes(
-    world: Task | TeamWorld, policies: Policies, episodes: int, greedy: bool, seed: int, max_steps: int | None
-) -> tuple[TeamWorld, Iterator[PlayedEpisode]]:
-    """Return the environment of a team, and its episodes 0, 1, ... of a seed, each played when it is taken."""
+    world: Task | TeamEnvironment, policies: Policies, episodes: int, greedy: bool, seed: int, max_steps: int | None
+) -> tuple[TeamEnvironment, Iterator[PlayedEpisode]]:
+    """Return the environment of a team, and an iterator that plays episodes 0, 1, ... of a seed."""
     env = team_env(world) if isinstance(world, Task) else world
-    team = team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
-    seeds = (None if number else seed for number in range(episodes))
-    return env, (play_episode(env, team, first, greedy=greedy, max_steps=max_steps) for first in seeds)
+    team = make_team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
+    seeds = (None if number else seed for number in range(episodes))  # without a seed, the next episode follows
+    return env, (play_episode(env, team, start, greedy=greedy, max_steps=max_steps) for start in seeds)
 
 
-def as_actors(env: TeamWorld, policies: Mapping[str, Actor | Model], greedy: bool) -> dict[str, Actor]:
-    """Make a function of each policy; require one for each agent."""
+def as_actors(env: TeamEnvironment, policies: Mapping[str, Actor | Model], greedy: bool) -> dict[str, Actor]:
+    """Convert each policy to a function; require one for each agent."""
     for name in policies:
         require_known(name, env.possible_agents, "agent")
     for name in env.possible_agents:
@@ -237,21 +240,21 @@ def _is_done(machines: Mapping[str, RewardMachine], infos: Mapping[str, Mapping[
     return all(infos[name]["machine_state"] in machine.final for name, machine in machines.items())
 
 
-# Teams that have learnt in a wrapped world, by tables over observations.
+# Teams that have learnt tables over observations in a wrapped environment.
 
 
-class ActingTeam:
-    """A team in a wrapped world, whose actions are numbered."""
+class TeamActions:
+    """The numbered actions of a team in a wrapped environment."""
 
     def __init__(self, env: WrappedTeam) -> None:
         self.env, self.names = env, list(env.machines)
         acts = [cast("spaces.Discrete", env.action_space(agent)) for agent in self.names]
         self.action_counts, self._first = [int(space.n) for space in acts], [int(space.start) for space in acts]
 
-    def name_actions(self, numbers: Sequence[int]) -> dict[str, Action]:
-        """Return the actions of all agents that are present; those that are not of the team act at random."""
-        chosen = {agent: self._first[index] + numbers[index] for index, agent in enumerate(self.names)}
-        return {a: chosen[a] if a in chosen else self.env.action_space(a).sample() for a in self.env.agents}
+    def actions_by_agent(self, numbers: Sequence[int]) -> dict[str, Action]:
+        """Return the actions of all present agents; agents outside of the team act at random."""
+        team = {name: self._first[index] + numbers[index] for index, name in enumerate(self.names)}
+        return {name: team[name] if name in team else self.env.action_space(name).sample() for name in self.env.agents}
 
 
 class TeamMemory:
@@ -263,27 +266,28 @@ class TeamMemory:
         self.env, self.names = env, list(env.machines)
         controllers, machines = env.synchronisation.controllers, env.machines
         self.events = [[e for e in machine.events if name in controllers[e]] for name, machine in machines.items()]
-        self.by_state, self._bits = [], list[list[int | None]]()
+        self.memory_of_state, self._precondition_bits = [], list[list[int | None]]()
         for machine, events in zip(machines.values(), self.events, strict=True):
             order = {event: number for number, event in enumerate(machine.events)}
-            kept, latched = derived_memory(machine, order), latched_events(machine, order)
-            flags = np.array([latched[event] for event in kept], np.int64).reshape(len(kept), len(machine.states))
-            self.by_state.append((1 << np.arange(len(kept))) @ flags)  # [U]
-            after = [precondition(machine, {name: latched[name] for name in kept}, event) for event in events]
-            self._bits.append([None if event is None else kept.index(event) for event in after])
-        self.memories = 1 + max(int(numbers.max()) for numbers in self.by_state)
-        self.options = max(map(len, self.events))
+            remembered, latched = derived_memory(machine, order), latched_events(machine, order)
+            known = {event: latched[event] for event in remembered}
+            flags = np.array([*known.values()], np.int64).reshape(len(known), len(machine.states))
+            self.memory_of_state.append((1 << np.arange(len(known))) @ flags)  # [U]
+            preconditions = [precondition(machine, known, event) for event in events]
+            self._precondition_bits.append([None if e is None else remembered.index(e) for e in preconditions])
+        self.memory_count = 1 + max(int(numbers.max()) for numbers in self.memory_of_state)
+        self.option_count = max(map(len, self.events))
 
-    def of(self, agent: int) -> int:
+    def memory_number(self, agent: int) -> int:
         """Return the number of an agent's memory."""
-        return int(self.by_state[agent][self.env.state_number(self.names[agent])])
+        return int(self.memory_of_state[agent][self.env.state_number(self.names[agent])])
 
-    def available(self, agent: int, m: int) -> list[int]:
+    def available(self, agent: int, memory: int) -> list[int]:
         """List the available options of an agent; all of them if none is, because it has to choose one."""
-        available = [option for option, bit in enumerate(self._bits[agent]) if bit is None or m >> bit & 1]
-        return available or list(range(len(self.events[agent])))
+        bits = enumerate(self._precondition_bits[agent])
+        return [option for option, bit in bits if bit is None or memory >> bit & 1] or [*range(len(self.events[agent]))]
 
-    def reached(self, agent: int) -> Collection[int]:
+    def terminated_options(self, agent: int) -> Collection[int]:
         """List the options whose events were named in the last step."""
         named = self.env.named.get(self.names[agent], ())
         return {option for option, event in enumerate(self.events[agent]) if event in named}
@@ -300,54 +304,54 @@ class TeamStates:
         self.states = [team.initial]
         for state in self.states:  # grows during the loop
             for event in team.events:
-                after = team.step(state, event)
-                if after is not None and after not in self.local:
+                successor = team.step(state, event)
+                if successor is not None and successor not in self.local:
                     local, knowers = self.local[state], env.synchronisation.knowers[event]
                     moved = {agent: env.machines[agent].transitions[local[agent], event] for agent in knowers}
-                    self.local[after] = {**local, **moved}
-                    self.states.append(after)
-            if len(self.states) > MOST_STATES:
-                raise SettingsError(f"agents as one need a team machine of at most {MOST_STATES:,} states")
-        self.number = {state: number for number, state in enumerate(self.states)}
+                    self.local[successor] = {**local, **moved}
+                    self.states.append(successor)
+            if len(self.states) > MOST_TEAM_STATES:
+                raise SettingsError(f"agents as one need a team machine of at most {MOST_TEAM_STATES:,} states")
+        self.index_of = {state: number for number, state in enumerate(self.states)}
         is_final = team.is_final if isinstance(team, Composition) else team.final.__contains__
-        self.final = frozenset(number for state, number in self.number.items() if is_final(state))
+        self.final = frozenset(number for state, number in self.index_of.items() if is_final(state))
 
-    def now(self) -> tuple[Hashable, int]:
+    def current_key_and_state(self) -> tuple[Hashable, int]:
         """Return a key of all agents' observations (None: the agent has left), and the number of the team's state."""
         observations = [self.env.seen.get(agent) for agent in self.env.machines]
-        return observation_key(observations), self.number[self.env.team_state]
+        return observation_key(observations), self.index_of[self.env.team_state]
 
 
-class LearntTeam(ActingTeam):
-    """A team that acts by tables over observations and machine states; at random after observations it never had."""
+class LearntTeam(TeamActions):
+    """A team that acts by tables over observations and machine states, at random after unknown observations."""
 
     def __init__(self, env: WrappedTeam, arrays: Arrays, temperature: float | None, seed: int = 0) -> None:
         super().__init__(env)
         self.beta = None if temperature is None else 1 / temperature
-        self.read(arrays)
+        self.load(arrays)
         self.restart(seed)
 
-    def read(self, arrays: Arrays) -> None:
-        """Read the tables."""
+    def load(self, arrays: Arrays) -> None:
+        """Load the tables."""
         self.read_tables(arrays, "q", [len(machine.states) for machine in self.env.machines.values()])
 
-    def read_tables(self, arrays: Arrays, name: str, columns: Sequence[int]) -> None:
-        """Read a table for each agent, over its actions and so many columns."""
-        shapes = enumerate(zip(self.action_counts, columns, strict=True))
+    def read_tables(self, arrays: Arrays, name: str, column_counts: Sequence[int]) -> None:
+        """Read a table for each agent, with a row for each of its actions, and its number of columns."""
+        shapes = enumerate(zip(self.action_counts, column_counts, strict=True))
         self.tables = [read_table(arrays, name, agent, shape) for agent, shape in shapes]
 
-    def restart(self, seed: int, number: int = 0) -> None:
-        """Restart the random draws, as for an episode of a seed."""
-        self._key, self._draws, self._chosen = stream_key(TEAM, seed, 0, number), 0, dict[str, Action]()
+    def restart(self, seed: int, episode: int = 0) -> None:
+        """Begin the random numbers of an episode of a seed."""
+        self._stream, self._draws, self._chosen = stream_key(TEAM, seed, 0, episode), 0, dict[str, Action]()
 
     @property
     def actors(self) -> dict[str, Callable[[Any], Action]]:
-        """A function for each agent, which takes the observations from the environment itself."""
+        """A function for each agent, to be called once per step; it reads the observations from the environment."""
         return {agent: partial(self._act, agent) for agent in self.env.possible_agents}
 
     def _act(self, agent: str, _: object) -> Action:
         if agent not in self._chosen:
-            self._chosen = self.name_actions(self.choose())
+            self._chosen = self.actions_by_agent(self.choose())
         return self._chosen.pop(agent)
 
     def choose(self) -> Sequence[int]:
@@ -357,62 +361,62 @@ class LearntTeam(ActingTeam):
             column, key = self.column(agent), observation_key(self.env.seen.get(name))
             row = self.tables[agent].get(key_text(key))
             values = np.zeros(self.action_counts[agent], np.float32) if row is None else row[:, column]
-            chosen.append(self.draw(values))
+            chosen.append(self.sample(values))
         return chosen
 
     def column(self, agent: int) -> int:
         """Choose the column of an agent's table, here the state of its machine."""
         return self.env.state_number(self.names[agent])
 
-    def draw(self, values: NDArray[np.float32]) -> int:
-        """Choose by softmax, or any of the best."""
+    def sample(self, values: NDArray[np.float32]) -> int:
+        """Draw an index by softmax, or uniformly from the best if there is no temperature."""
         self._draws += 1
-        return softmax(values, self.beta, action_draw(self._key, self._draws))
+        return softmax(values, self.beta, action_draw(self._stream, self._draws))
 
 
 class MemoryTeam(LearntTeam):
     """A team whose agents act by their observations and memories."""
 
-    def read(self, arrays: Arrays) -> None:
+    def load(self, arrays: Arrays) -> None:
         self.memory = TeamMemory(self.env)
-        self.read_tables(arrays, "q", [self.memory.memories] * len(self.names))
+        self.read_tables(arrays, "q", [self.memory.memory_count] * len(self.names))
 
     def column(self, agent: int) -> int:
-        return self.memory.of(agent)
+        return self.memory.memory_number(agent)
 
 
 class OptionTeam(LearntTeam):
     """A team whose agents choose options by their memories, and actions by their observations and options."""
 
-    def read(self, arrays: Arrays) -> None:
+    def load(self, arrays: Arrays) -> None:
         self.memory = TeamMemory(self.env)
-        self.read_tables(arrays, "low", [self.memory.options] * len(self.names))
+        self.read_tables(arrays, "low", [self.memory.option_count] * len(self.names))
         self.meta = [arrays.get(f"meta.{agent}", np.zeros(0, np.float32)) for agent in range(len(self.names))]
-        if any(values.shape != (self.memory.memories, self.memory.options) for values in self.meta):
-            raise SettingsError("this policy does not fit the machines of this world")
+        if any(values.shape != (self.memory.memory_count, self.memory.option_count) for values in self.meta):
+            raise SettingsError("this policy does not fit the machines of this environment")
         self.current: list[int | None] = [None] * len(self.names)
 
     def column(self, agent: int) -> int:
         option = self.current[agent]
-        if option is None or self.env.time == 0 or option in self.memory.reached(agent):
-            m = self.memory.of(agent)
-            options = self.memory.available(agent, m)
-            option = self.current[agent] = options[self.draw(self.meta[agent][m, options])]
+        if option is None or self.env.time == 0 or option in self.memory.terminated_options(agent):
+            memory = self.memory.memory_number(agent)
+            options = self.memory.available(agent, memory)
+            option = self.current[agent] = options[self.sample(self.meta[agent][memory, options])]
         return option
 
 
 class JointTeam(LearntTeam):
     """A team that acts as one, by the observations of all of its agents and the state of the team machine."""
 
-    def read(self, arrays: Arrays) -> None:
-        self.team = TeamStates(self.env)
-        self.table = read_table(arrays, "q", 0, (prod(self.action_counts), len(self.team.states)))
+    def load(self, arrays: Arrays) -> None:
+        self.team_states = TeamStates(self.env)
+        self.table = read_table(arrays, "q", 0, (prod(self.action_counts), len(self.team_states.states)))
 
     def choose(self) -> Sequence[int]:
-        key, state = self.team.now()
+        key, state = self.team_states.current_key_and_state()
         row = self.table.get(key_text(key))
         values = np.zeros(prod(self.action_counts), np.float32) if row is None else row[:, state]
-        return [int(action) for action in np.unravel_index(self.draw(values), self.action_counts)]
+        return [int(action) for action in np.unravel_index(self.sample(values), self.action_counts)]
 
 
 TEAMS = {

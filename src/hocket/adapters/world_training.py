@@ -22,7 +22,7 @@ from gymnasium import spaces
 
 from hocket.adapters.convert import IndividualWorld, SeparateWorlds
 from hocket.adapters.events import IndividualStep, Proposed, RawStep
-from hocket.adapters.policies import TEAMS, ActingTeam, LearntTeam, PlayedEpisode, TeamMemory, TeamStates, play_episode
+from hocket.adapters.policies import TEAMS, LearntTeam, PlayedEpisode, TeamActions, TeamMemory, TeamStates, play_episode
 from hocket.adapters.wrap import IndividualView, WrappedTeam
 from hocket.errors import HocketError, SettingsError, TrainingError, require_known
 from hocket.files import exists
@@ -206,7 +206,7 @@ class LoneAgents(TrainedTeam):
 
 
 class WrappedPlayer(Player):
-    """Plays test episodes in a wrapped world."""
+    """Plays test episodes in a wrapped environment."""
 
     def __init__(self, env: WrappedTeam, learner: Learner, settings: Settings) -> None:
         self.env, self.settings, self.make = env, settings, TEAMS[learner.policy_input]
@@ -330,7 +330,7 @@ class ViewSteps:
         return experiences, terminated or truncated
 
 
-class _Episodes(ActingTeam):
+class _Episodes(TeamActions):
     """Training episodes of a team in its environment, in which tests are played, too."""
 
     def __init__(self, env: WrappedTeam, seed: int) -> None:
@@ -350,7 +350,7 @@ class _Episodes(ActingTeam):
 
     def act(self, actions: Sequence[int]) -> tuple[float, bool, bool]:
         """Let all present agents act; return the team's reward, whether no more can follow, and whether all is over."""
-        _, rewards, terminated, _, _ = self.env.step(self.name_actions(actions))
+        _, rewards, terminated, _, _ = self.env.step(self.actions_by_agent(actions))
         team = [agent for agent in self.names if agent in rewards]
         is_over = not any(agent in self.env.agents for agent in self.names)
         is_end = self.env.completed or (is_over and all(terminated[agent] for agent in team))
@@ -362,9 +362,9 @@ class TeamSteps(_Episodes):
 
     def __init__(self, env: WrappedTeam, seed: int) -> None:
         super().__init__(env, seed)
-        self.memory = TeamMemory(env)
-        self.actions, self.memories, self.options = self.action_counts, self.memory.memories, self.memory.options
-        self.available, self.reached = self.memory.available, self.memory.reached
+        memory = self.memory = TeamMemory(env)
+        self.actions, self.memories, self.options = self.action_counts, memory.memory_count, memory.option_count
+        self.available, self.reached = memory.available, memory.terminated_options
         self.numbers = [Numbers(count().__next__) for _ in self.names]
 
     @property
@@ -374,7 +374,7 @@ class TeamSteps(_Episodes):
 
     def _now(self) -> list[tuple[int, int]]:
         keys = [observation_key(self.env.seen.get(name)) for name in self.names]
-        return [(self.numbers[agent][key], self.memory.of(agent)) for agent, key in enumerate(keys)]
+        return [(self.numbers[agent][key], self.memory.memory_number(agent)) for agent, key in enumerate(keys)]
 
     def step(self, actions: Sequence[int]) -> JointStep:
         """Let all agents act."""
@@ -402,7 +402,7 @@ class WrappedAsOne(_Episodes):
         return len(self.numbers)
 
     def _now(self) -> tuple[int, int]:
-        key, state = self.team.now()
+        key, state = self.team.current_key_and_state()
         return self.numbers[key], state
 
     def step(self, s: int, u: int, a: int, t: int, counterfactual: bool) -> tuple[list[Experience], bool]:
@@ -414,6 +414,6 @@ class WrappedAsOne(_Episodes):
         for v in range(self.states) if counterfactual else ():
             if v != u and v not in self.final:
                 after, r = self.env.counterfactual(self.team.states[v], self.team.local[self.team.states[v]])
-                v_next = self.team.number[after]
+                v_next = self.team.index_of[after]
                 experiences.append(Experience(v, s_next, v_next, r, is_lost or v_next in self.final))
         return experiences, is_over

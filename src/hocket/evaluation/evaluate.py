@@ -24,7 +24,7 @@ from hocket.task.tables import Tables, Words, compile_task
 from hocket.task.task import Task
 
 if TYPE_CHECKING:  # needs the extra gym
-    from hocket.adapters.policies import Actor, Model, Policies, TeamWorld
+    from hocket.adapters.policies import Actor, Model, Policies, TeamEnvironment
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -110,7 +110,7 @@ def _as_floats(values: Quartiles) -> tuple[float, float, float]:
 
 
 def evaluate(
-    task: Task | str | Path | TeamWorld,
+    task: Task | str | Path | TeamEnvironment,
     runs: Run | Policy | Iterable[Run | Policy] | str | Path | Mapping[str, Actor | Model],
     episodes: int = 1_000,  # of each run or policy
     *,
@@ -133,11 +133,11 @@ def evaluate(
     if isinstance(task, str | Path) or not hasattr(task, "possible_agents"):
         task = as_task(task)
     if isinstance(runs, Mapping):
-        return [_evaluate_team(task, runs, episodes, greedy, seed)]
+        return [_play_team(task, runs, episodes, greedy, seed)]
     if not isinstance(task, Task):
         world = cast("Any", task) if hasattr(task, "scene") else None  # a wrapped one, which policies are checked for
         policies = load_policies(runs, world) if isinstance(runs, str | Path) else _listed(runs)
-        return [_evaluate_team(task, policy, episodes, greedy, (seed + policy.seed) % MOST_SEED) for policy in policies]
+        return [_play_team(task, policy, episodes, greedy, (seed + policy.seed) % MOST_SEED) for policy in policies]
     task = with_team_machine(task)
     tables = compile_task(task)
     policies = load_policies(runs, task) if isinstance(runs, str | Path) else _listed(runs)
@@ -182,14 +182,14 @@ def _evaluate(
     return evaluate_episodes(list(task.agents), steps, finish, most_steps, kind, paid)
 
 
-def _evaluate_team(world: Task | TeamWorld, policies: Policies, episodes: int, greedy: bool, seed: int) -> Evaluation:
+def _play_team(task: Task | TeamEnvironment, policies: Policies, episodes: int, greedy: bool, seed: int) -> Evaluation:
     """Play episodes 0, 1, ... of a seed in an environment."""
     with needs_extra("another library's policy", "gym"):
         from hocket.adapters.policies import play_episodes
     limit = None
-    if isinstance(policies, Policy) and not isinstance(world, Task) and hasattr(world, "scene"):
+    if isinstance(policies, Policy) and not isinstance(task, Task) and hasattr(task, "scene"):
         limit = int(policies.settings["max_episode_steps"])
-    env, played = play_episodes(world, policies, episodes, greedy, seed, limit)
+    env, played = play_episodes(task, policies, episodes, greedy, seed, limit)
     steps, finish = np.zeros(episodes, np.int64), np.zeros((episodes, len(env.machines)), np.int32)
     longest, returns = 0, list[tuple[float, ...]]()
     for number, episode in enumerate(played):

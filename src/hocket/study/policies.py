@@ -112,7 +112,7 @@ def _only_task(folder: Path, policies: Iterable[Path]) -> Task:
         if task.digest in names:
             return task
     missing = f"does not hold the task {_names(names.values())} itself"
-    raise FormatError(f"{missing}: say where it is, or pass the wrapped world", path=folder)
+    raise FormatError(f"{missing}: say where it is, or pass the wrapped environment", path=folder)
 
 
 def _names(tasks: Iterable[str]) -> str:
