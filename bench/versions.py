@@ -45,7 +45,7 @@ assert env.step({agent: 0 for agent in env.agents})
 machine = hk.load_task("buttons").machine
 assert hk.from_networkx(hk.to_networkx(machine)).states
 from hocket.studio.server import Studio
-assert Studio.of(None, 1).app()
+assert Studio.for_file(None, 1).app()
 from hocket.study.engines import make_engine
 import distributed, mcap, zenoh, tensorboardX, cryptography, pysat, aalpy
 with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None, protocol="tcp") as local:

@@ -297,3 +297,5 @@ def test_the_studio_says_what_is_wrong_with_a_log_by_its_name():
     assert "must be at most 2 MB" in told["refused"]
     told = answer({"do": "log", "text": MAP, "log": "episode,event,accepted\n1,fly,1\n", "log_name": "walks.csv"})
     assert "every event must be in some local event set, got 'fly'" in told["refused"]
+    told = answer({"do": "log", "text": MAP, "log": "event\npress\n", "log_name": "walks.csv", "observed": "some"})
+    assert "observed must be one of all, reward, effective, got 'some'" in told["refused"]

@@ -29,8 +29,8 @@ from hocket.studio import guard
 from hocket.studio.pictures import MOST_INTERESTING, excerpt_of, picture_of
 from hocket.studio.processes import CutOffError, TrainingProcess, Worker
 from hocket.studio.sections import keys_of, line_of
-from hocket.studio.server import Folder, Studio, _body, _while_wanted
-from hocket.studio.understanding import COLOR_NUMBERS, cheapest_repairs, judge, subject_of, understand
+from hocket.studio.server import Folder, Studio, _body, _until_disconnect
+from hocket.studio.understanding import COLOR_NUMBERS, cheapest_repairs, describe_text, describe_verdict, parse_subject
 from hocket.studio.worker import answer, start_text
 from hocket.task.catalogue import source_of
 from hocket.task.episode import TeamEpisode
@@ -45,7 +45,7 @@ RENDEZVOUS = toml.unparse(hk.rendezvous(10).document())
 
 
 def test_a_world_has_the_map_the_agents_the_events_and_the_machines():
-    world = understand(BUTTONS)
+    world = describe_text(BUTTONS)
     assert world["error"] is None and world["decomposable"] and world["counterexample"] is None
     assert (world["map"]["rows"], world["map"]["columns"]) == (10, 10)
     assert [agent["name"] for agent in world["agents"]] == ["A1", "A2", "A3"]
@@ -58,7 +58,7 @@ def test_a_world_has_the_map_the_agents_the_events_and_the_machines():
 
 def test_the_verdict_says_after_everything_else_whether_events_may_be_heard_late():
     source = source_of("drawbridge") or ""
-    verdict = judge(subject_of(source))
+    verdict = describe_verdict(parse_subject(source))
     assert verdict["ok"] and "A2: up and A1: lift" in verdict["answers"][-1]["message"]
     assert [(answer["ok"], answer["required"]) for answer in verdict["answers"]] == [(True, True), (False, False)]
 
@@ -67,12 +67,12 @@ def test_the_verdict_says_after_everything_else_whether_events_may_be_heard_late
 def test_events_have_the_colours_of_drawings_and_reports(name):
     content = (resources.files("hocket.task.builtin") / f"{name}.toml").read_text(encoding="utf-8")
     styles = scene_of(hk.load_task(name)).styles
-    told = {own["name"]: (own["color"], own["line"]) for own in understand(content)["events"]}
+    told = {own["name"]: (own["color"], own["line"]) for own in describe_text(content)["events"]}
     assert told == {event: (COLOR_NUMBERS[color], line) for event, (color, line) in styles.items()}
 
 
 def test_a_counterexample_is_a_story_of_every_machine():
-    story = understand(BROKEN)["counterexample"]
+    story = describe_text(BROKEN)["counterexample"]
     assert (story["trace"], story["event"], story["state"]) == (["Y"], "Goal", "u1")
     assert story["team"] == ["u0", "u1"]
     assert story["agents"] == {"A1": ["u0", "{u1,…,u6}"], "A2": ["u0", "u1"], "A3": ["{u0,u1}", "{u0,u1}"]}
@@ -91,7 +91,7 @@ def test_a_counterexample_is_a_story_of_every_machine():
     ],
 )
 def test_a_mistake_is_told_with_its_line(before, after, line, said):
-    error = understand(BUTTONS.replace(before, after, 1))["error"]
+    error = describe_text(BUTTONS.replace(before, after, 1))["error"]
     assert error["line"] == line and said in error["message"]
 
 
@@ -100,36 +100,35 @@ def test_keys_are_found_in_tables_quotes_and_after_long_texts():
     assert keys_of(text) == {"a b.c": 1, "x.y.z": 2, "x.y.z.k": 3, "x.y.z.q": 6, "list": 7, "list.m": 8}
     assert line_of(HocketError("x.y.z.k.deeper: is wrong"), text) == 3
     assert line_of(HocketError("nothing that is there"), text) is None
-    assert understand('name = "x"\nstates = [')["error"]["line"] == 2  # which ends too early
+    assert describe_text('name = "x"\nstates = [')["error"]["line"] == 2  # which ends too early
 
 
 def test_a_machine_alone_and_a_formula_work_the_same():
-    alone = understand(start_text("a machine alone"))
+    alone = describe_text(start_text("a machine alone"))
     assert alone["map"] is None and not alone["decomposable"] and alone["counterexample"]["event"] == "b"
-    sentence = understand(start_text("from a formula"))
+    sentence = describe_text(start_text("from a formula"))
     assert sentence["written"] == {
         "machine": "formula",
         "sentence": "(!door U key) & (!home U door) & F home",
         "team": False,
     }
-    assert (
-        understand((resources.files("hocket.task.builtin") / "rooms.toml").read_text())["written"]["machine"] == "parts"
-    )
+    rooms = (resources.files("hocket.task.builtin") / "rooms.toml").read_text()
+    assert describe_text(rooms)["written"]["machine"] == "parts"
 
 
 def test_a_large_team_machine_is_a_summary_and_the_agents_machines_are_whole():
     text = RENDEZVOUS.replace('knows = ["r", "r1", "l1", "g1"]', 'knows = ["r", "r1", "g1"]')
-    world = understand(text)
+    world = describe_text(text)
     summary = world["machines"]["team"]["summary"]
     assert summary["states"] == 2048 == sum(summary["layers"]) and summary["final"] == 1
     assert all("layout" in own for own in world["machines"]["agents"].values())
     assert not world["decomposable"]
-    assert understand(RENDEZVOUS)["machines"]["team"] == {"later": True}
-    assert understand(RENDEZVOUS, wait=True)["machines"]["team"]["summary"]["transitions"] == 15_361
+    assert describe_text(RENDEZVOUS)["machines"]["team"] == {"later": True}
+    assert describe_text(RENDEZVOUS, wait_for_pictures=True)["machines"]["team"]["summary"]["transitions"] == 15_361
 
 
 def test_all_cheapest_repairs_are_found_and_each_repairs_it():
-    found = cheapest_repairs(subject_of(start_text("a machine alone")))["repairs"]
+    found = cheapest_repairs(parse_subject(start_text("a machine alone")))["repairs"]
     assert {json.dumps(own["add"]) for own in found} == {'{"A2": ["a"]}', '{"A1": ["b"]}'}
     for own in found:
         repaired = answer(
@@ -154,14 +153,14 @@ def test_a_placed_machine_has_every_state_and_edge_inside():
 
 def test_boxes_are_told_open_and_closed():
     text = 'sequence = ["wake", "fetch"]\nknows = { A1 = ["wake", "get", "put"] }\n'
-    picture = understand(f'{text}[calls]\nfetch = {{ sequence = ["get", "put"] }}\n')["machines"]["team"]
+    picture = describe_text(f'{text}[calls]\nfetch = {{ sequence = ["get", "put"] }}\n')["machines"]["team"]
     assert picture["states"] == ["wake", "fetch", "fetch › put", "done"]
     assert picture["labels"] == ["wake", "fetch", "put", "done"]
     assert picture["boxes"] == [{"name": "fetch", "label": "fetch", "states": [1, 2]}]
     closed = picture["closed"]
     assert closed["states"] == ["wake", "fetch", "done"] and closed["closed_boxes"] == [1]
     assert closed["stands_for"] == [0, 1, 1, 2] and len(closed["layout"]["nodes"]) == 3
-    assert "boxes" not in understand(BUTTONS)["machines"]["team"]
+    assert "boxes" not in describe_text(BUTTONS)["machines"]["team"]
 
 
 # A worker.
@@ -204,7 +203,7 @@ def folder(tmp_path) -> Folder:
     ],
 )
 def test_files_outside_the_folder_are_refused(folder, name):
-    with pytest.raises(FormatError, match="in the folder of the studio or below"):
+    with pytest.raises(FormatError, match="in the studio's folder or below"):
         folder.read(name)
 
 
@@ -220,19 +219,19 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(folder, tmp_path):
 
 
 def test_a_file_that_somebody_else_has_changed_is_never_overwritten(folder):
-    text, mark = folder.read("task.toml")
+    text, fingerprint = folder.read("task.toml")
     assert text == BUTTONS
     (folder.root / "task.toml").write_text("theirs = 1")
-    assert folder.save("task.toml", "mine = 1", mark) is None
+    assert folder.save("task.toml", "mine = 1", fingerprint) is None
     assert folder.save("task.toml", "mine = 1", None) is None  # nor taken for a new one
     assert (folder.root / "task.toml").read_text() == "theirs = 1"
-    assert folder.save("task.toml", "mine = 1", folder.mark("task.toml")) == folder.mark("task.toml")
+    assert folder.save("task.toml", "mine = 1", folder.fingerprint("task.toml")) == folder.fingerprint("task.toml")
 
 
 def test_other_formats_are_read_and_never_written(folder):
     (folder.root / "task.json").write_text("{}")
-    assert folder.read("task.json")[0] == "{}" and folder.has("task.json")
-    for act in (lambda: folder.save("task.json", "{}", None), lambda: folder.mark("task.json")):
+    assert folder.read("task.json")[0] == "{}" and folder.has_file("task.json")
+    for act in (lambda: folder.save("task.json", "{}", None), lambda: folder.fingerprint("task.json")):
         with pytest.raises(FormatError, match=r"must be \.toml"):
             act()
     assert (folder.root / "task.json").read_text() == "{}"
@@ -250,11 +249,11 @@ def test_other_formats_are_read_and_never_written(folder):
 def test_what_nobody_touches_in_a_file_stays_byte_for_byte(folder, before, after):
     path = folder.root / "task.toml"
     path.write_bytes(before)
-    text, mark = folder.read("task.toml")
+    text, fingerprint = folder.read("task.toml")
     assert text.replace("\n\n", "\n") == "a = 1\nb = 2\n"
-    mark = folder.save("task.toml", text, mark)
+    fingerprint = folder.save("task.toml", text, fingerprint)
     assert path.read_bytes() == before
-    assert folder.save("task.toml", text + "c = 3\n", mark) == folder.mark("task.toml")
+    assert folder.save("task.toml", text + "c = 3\n", fingerprint) == folder.fingerprint("task.toml")
     assert path.read_bytes() == after
 
 
@@ -264,7 +263,7 @@ def test_what_nobody_touches_in_a_file_stays_byte_for_byte(folder, before, after
 @pytest.fixture
 def studio(folder, tmp_path, monkeypatch) -> Studio:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return Studio.of(folder.root / "task.toml", PORT)
+    return Studio.for_file(folder.root / "task.toml", PORT)
 
 
 @pytest.fixture
@@ -337,18 +336,19 @@ def test_a_file_is_read_changed_and_written(client, folder):
     gesture = {"kind": "know", "agent": "A1", "event": "R", "known": False}
     told = client.post("/api/edit", json={"text": BUTTONS, "gesture": gesture}).json()
     assert told["text"] == BROKEN and not told["world"]["decomposable"]
-    saved = client.post("/api/save", json={"name": "task.toml", "text": BROKEN, "expected": opened["mark"]}).json()
+    edited = {"name": "task.toml", "text": BROKEN, "expected": opened["fingerprint"]}
+    saved = client.post("/api/save", json=edited).json()
     assert (folder.root / "task.toml").read_text() == BROKEN
-    assert client.post("/api/mark", json={"name": "task.toml"}).json() == saved
-    late = client.post("/api/save", json={"name": "task.toml", "text": "x", "expected": opened["mark"]}).json()
-    assert late["conflict"]["text"] == BROKEN and late["conflict"]["mark"] == saved["mark"]
+    assert client.post("/api/fingerprint", json={"name": "task.toml"}).json() == saved
+    late = client.post("/api/save", json={"name": "task.toml", "text": "x", "expected": opened["fingerprint"]}).json()
+    assert late["conflict"]["text"] == BROKEN and late["conflict"]["fingerprint"] == saved["fingerprint"]
     assert client.post("/api/repairs", json={"text": BROKEN}).json()["repairs"][0]["add"] == {"A1": ["R"]}
 
 
 def test_files_elsewhere_are_refused_by_the_server_too(client):
-    for name in ("open", "mark", "save", "understand"):
+    for name in ("open", "fingerprint", "save", "understand"):
         told = client.post(f"/api/{name}", json={"name": "../secret.toml", "text": "", "expected": None}).json()
-        assert "in the folder of the studio" in told["refused"]
+        assert "in the studio's folder" in told["refused"]
 
 
 @pytest.mark.parametrize("sent", [b"", b"[]", b"{", b"nonsense", b'{"text": 3}', b'{"name": ["x"]}', b"[" * 100_000])
@@ -431,7 +431,7 @@ def test_work_that_nobody_waits_for_is_given_up_and_its_process_ended():
         await worker.ask({"do": "warm"})
         process = worker.starting.result()
         with pytest.raises(CutOffError, match="was cancelled"):
-            await _while_wanted(worker.ask({"do": "understand", "text": BUTTONS}), Gone())
+            await _until_disconnect(worker.ask({"do": "understand", "text": BUTTONS}), Gone())
         assert process.returncode is not None
         assert (await worker.ask({"do": "understand", "text": BUTTONS}))["decomposable"]
         await worker.close()
@@ -444,8 +444,8 @@ def test_a_machine_of_another_format_is_a_start(client, folder, suffix):
     machine = hk.load_task("buttons").machine
     hk.save_machine(machine, folder.root / f"own{suffix}")
     found = client.post("/api/open", json={"name": f"own{suffix}"}).json()
-    assert found["name"] is None and found["mark"] is None
-    again = subject_of(found["text"]).machine
+    assert found["name"] is None and found["fingerprint"] is None
+    again = parse_subject(found["text"]).machine
     assert hk.distinguish(again, machine) is None
     if suffix != ".hoa":  # which declares what follows from its transitions
         assert again == machine
@@ -455,7 +455,7 @@ def test_a_task_in_json_is_a_start_and_says_the_same(client, folder):
     task = hk.load_task("drawbridge")
     hk.save_task(task, folder.root / "own.json")
     found = client.post("/api/open", json={"name": "own.json"}).json()
-    assert subject_of(found["text"]).document() == {**task.document(), "name": "drawbridge"}
+    assert parse_subject(found["text"]).document() == {**task.document(), "name": "drawbridge"}
 
 
 @pytest.mark.parametrize(
@@ -469,14 +469,14 @@ def test_json_that_is_no_start_is_refused_in_a_sentence(client, folder, content)
 
 def test_a_file_to_be_made_is_toml(folder):
     with pytest.raises(FormatError, match=r"must be \.toml"):
-        Studio.of(folder.root / "new.json", PORT)
+        Studio.for_file(folder.root / "new.json", PORT)
     (folder.root / "new.json").write_text("{}")
-    assert Studio.of(folder.root / "new.json", PORT).name == "new.json"
+    assert Studio.for_file(folder.root / "new.json", PORT).file_name == "new.json"
 
 
 @pytest.mark.parametrize("name", ["x" * 300 + ".toml", "y/" * 3_000 + "x.toml"])
 def test_a_name_that_no_file_can_have_is_refused_in_a_sentence(client, name):
-    for what in ("open", "mark", "save"):
+    for what in ("open", "fingerprint", "save"):
         told = client.post(f"/api/{what}", json={"name": name, "text": "", "expected": None}).json()
         assert "too long" in told["refused"]
 
@@ -490,7 +490,7 @@ def test_a_folder_that_nobody_may_look_into_is_refused_in_a_sentence(client, fol
 @pytest.mark.parametrize("name", ["understand", "edit", "repairs", "save", "open", "play", "train", "gallery"])
 def test_half_a_character_is_refused_in_a_sentence(client, name):
     body = rb'{"name": "task.toml", "text": "# \ud800", "gesture": {"kind": "\udc00"}}'
-    assert "whole characters" in client.post(f"/api/{name}", content=body).json()["refused"]
+    assert "valid Unicode" in client.post(f"/api/{name}", content=body).json()["refused"]
 
 
 @pytest.mark.parametrize("name", ["understand", "edit", "pictures", "repairs", "play"])
@@ -533,11 +533,11 @@ def test_a_studio_proves_itself_before_a_page_shows_anything(client, studio):
 
 def test_keys_expire_with_the_studio_and_the_secret_of_pages_is_kept(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    one, other = (Studio.of(folder.root / "task.toml", PORT) for _ in range(2))
+    one, other = (Studio.for_file(folder.root / "task.toml", PORT) for _ in range(2))
     assert one.session.secret == other.session.secret
     assert one.session.key != other.session.key and one.token != other.token and len(one.token) >= 32
-    assert Studio.of(folder.root / "task.toml", PORT + 1).session.secret != one.session.secret
-    assert Studio.of(tmp_path / "other.toml", PORT).session.secret != one.session.secret
+    assert Studio.for_file(folder.root / "task.toml", PORT + 1).session.secret != one.session.secret
+    assert Studio.for_file(tmp_path / "other.toml", PORT).session.secret != one.session.secret
     if os.name == "posix":
         assert (tmp_path / "state" / "hocket" / "studio.key").stat().st_mode & 0o077 == 0
 
@@ -581,9 +581,9 @@ def test_saving_on_a_full_disk_says_so_and_leaves_the_file_as_it_was(folder):
     before = (folder.root / "task.toml").read_text(encoding="utf-8")
     code = (
         "import resource, signal, sys\nfrom pathlib import Path\nfrom hocket.studio.server import Folder\n"
-        "folder = Folder(Path(sys.argv[1]))\ntext, mark = folder.read('task.toml')\n"
+        "folder = Folder(Path(sys.argv[1]))\ntext, fingerprint = folder.read('task.toml')\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nresource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
-        "folder.save('task.toml', text + '# ' + 'x' * 500, mark)"
+        "folder.save('task.toml', text + '# ' + 'x' * 500, fingerprint)"
     )
     failed = subprocess.run([sys.executable, "-c", code, folder.root], capture_output=True, text=True, check=False)
     assert "task.toml: cannot be written: File too large" in failed.stderr
@@ -813,8 +813,8 @@ def test_files_are_listed_by_name_but_not_hidden_ones_nor_those_far_below(tmp_pa
 
 def test_a_walk_to_where_a_team_stalls_is_told_step_by_step():
     text = (Path(__file__).parent / "teams" / "silent.toml").read_text()
-    told = judge(subject_of(text))
-    task, stall = subject_of(text), told["stall"]
+    told = describe_verdict(parse_subject(text))
+    task, stall = parse_subject(text), told["stall"]
     assert not told["ok"] and stall["waits"] == ["A1 waits at (0, 2) for on", "A2 is done"]
     grid, last = task.grid, stall["steps"][-1]
     for before, after in zip(stall["steps"], stall["steps"][1:], strict=False):

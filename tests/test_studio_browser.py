@@ -35,7 +35,12 @@ pytestmark = pytest.mark.browser
 TEAMS = Path(__file__).parent / "teams"
 BUTTONS = (resources.files("hocket.task.builtin") / "buttons.toml").read_text(encoding="utf-8")
 PORTS = range(20_000, 30_000)  # which no system gives to whoever asks for any port, as other tests do meanwhile
-HOSTILE_NAMES = ("<b>bold</b>", '"><img src=x onerror=alert(1)>', "</script><script>alert(2)</script>", "{{key}} ${1}")
+HOSTILE_NAMES = (
+    "<b>bold</b>",
+    '"><img src=x onerror=alert(1)>',
+    "</script><script>alert(2)</script>",
+    "{{secret}} ${1}",
+)
 
 # Keeps one request back inside the page: a browser that is told to from outside may have sent the request already.
 KEEP_BACK = """
@@ -854,7 +859,7 @@ def test_another_file_of_the_folder_is_opened_and_one_outside_is_not(page, file)
     page.keyboard.press("Control+o")
     page.locator("dialog.start input").fill("../outside.toml")
     page.keyboard.press("Enter")
-    expect(page.locator("#toast")).to_contain_text("in the folder of the studio")
+    expect(page.locator("#toast")).to_contain_text("in the studio's folder")
     page.locator("dialog.start input").fill("other")
     page.keyboard.press("Enter")
     expect(page.locator("#file-name")).to_have_text("other.toml")

@@ -12,7 +12,7 @@ import hocket as hk
 from hocket.errors import HocketError
 from hocket.studio.gestures import apply_gesture
 from hocket.studio.sections import SMALL, keys_of, parse, split
-from hocket.studio.understanding import subject_of, understand
+from hocket.studio.understanding import describe_text, parse_subject
 from hocket.studio.worker import start_names, start_text
 from searches import examples
 
@@ -51,7 +51,7 @@ def test_a_local_event_set_that_went_without_saying_is_written_down_first():
 def test_a_machine_alone_has_its_local_event_sets_in_a_table():
     after = edit(MACHINE, "repair", add={"A2": ["a"]})
     assert changed(MACHINE, after) == ['A2 = ["a", "b", "c"]']
-    assert understand(after)["decomposable"]
+    assert describe_text(after)["decomposable"]
 
 
 def test_like_agents_are_changed_as_text():
@@ -70,12 +70,12 @@ def test_an_event_gets_another_name_wherever_it_stands():
     assert document["agents"]["A1"]["options"][-1] == "goal after red down"
     assert document["memory"] == ["Y", "G", "red down"]
     assert "[events]  # the agents in a condition control the event" in after
-    assert understand(after)["decomposable"]
+    assert describe_text(after)["decomposable"]
 
 
 def test_an_event_is_removed_with_its_transitions_and_its_condition():
     after = edit(BUTTONS, "remove event", event="A2off")
-    assert "A2off" not in after and understand(after)["error"] is None
+    assert "A2off" not in after and describe_text(after)["error"] is None
 
 
 def test_a_condition_is_changed():
@@ -96,26 +96,26 @@ def test_an_agent_is_added_where_there_is_floor():
 def test_a_transition_to_a_new_state_on_a_new_event_is_a_task_at_once():
     after = edit(BUTTONS, "transition", part="", state="u0", event="bell", target="u9")
     assert 'u0 = { Y = "u1", bell = "u9" }' in after and 'bell = "A1 at yellow button"' in after
-    assert understand(after)["error"] is None
-    assert "bell" in subject_of(after).knows["A1"]
+    assert describe_text(after)["error"] is None
+    assert "bell" in parse_subject(after).knows["A1"]
 
 
 def test_a_transition_in_a_part_belongs_to_its_agent():
     after = edit(ROOMS, "transition", part="A3", state="apart", event="rest", target="waiting")
     assert tomllib.loads(after)["events"]["rest"].startswith("A3 at ")
-    assert understand(after)["error"] is None
+    assert describe_text(after)["error"] is None
 
 
 def test_cutting_the_last_transition_of_an_event_keeps_the_event():
     after = edit(BUTTONS, "cut", part="", state="u0", event="Y")
-    assert "u0 = {}" in after and understand(after)["error"] is None
+    assert "u0 = {}" in after and describe_text(after)["error"] is None
     again = edit(after, "transition", part="", state="u0", event="Y", target="u1")
-    assert understand(again)["decomposable"]
+    assert describe_text(again)["decomposable"]
 
 
 def test_a_state_is_removed_with_all_that_leads_to_it():
     after = edit(BUTTONS, "remove state", part="", state="u3")
-    assert '"u3"' not in after and understand(after)["error"] is None
+    assert '"u3"' not in after and describe_text(after)["error"] is None
     with pytest.raises(HocketError, match="is the initial state"):
         edit(BUTTONS, "remove state", part="", state="u0")
 
@@ -176,7 +176,7 @@ def test_comments_after_the_last_gate_stay_when_it_is_opened_for_good():
     assert [line for line in BUTTONS.split("\n") if line.startswith("#")] == [
         line for line in text.split("\n") if line.startswith("#")
     ]
-    assert understand(text)["error"] is None
+    assert describe_text(text)["error"] is None
 
 
 def test_a_start_needs_a_cell():
@@ -186,7 +186,7 @@ def test_a_start_needs_a_cell():
 
 def test_a_gate_is_built_with_its_place_and_opened_again():
     after = edit(BUTTONS, "gate", place="door", agent="A3", open="G", cells=[[4, 8]])
-    assert 'door = { A3 = "G" }' in after and understand(after)["error"] is None
+    assert 'door = { A3 = "G" }' in after and describe_text(after)["error"] is None
     gone = edit(BUTTONS, "gate", place="red region", agent="A1", open=None)
     assert "red region" not in tomllib.loads(gone)["gates"]
 
@@ -195,9 +195,9 @@ def test_a_gate_is_built_with_its_place_and_opened_again():
 @pytest.mark.parametrize("name", ["buttons", "rendezvous-2", "drawbridge"])
 def test_a_map_grows_at_any_corner_and_the_world_in_it_stays_as_it_is(name, corner):
     text = start_text(name)
-    before = subject_of(text)
+    before = parse_subject(text)
     after = edit(text, "resize", rows=before.grid.rows + 2, columns=before.grid.columns + 3, corner=corner)
-    found = subject_of(after)
+    found = parse_subject(after)
     down, right = 2 * corner.startswith("upper"), 3 * corner.endswith("left")
 
     def moved(cell: int) -> int:
@@ -219,7 +219,7 @@ def test_a_corner_is_one_of_four():
 
 def test_a_map_is_resized_at_its_lower_right():
     after = edit(BUTTONS, "resize", rows=12, columns=11)
-    grid = subject_of(after).grid
+    grid = parse_subject(after).grid
     assert (grid.rows, grid.columns) == (12, 11)
     assert edit(after, "resize", rows=10, columns=10) == BUTTONS
     with pytest.raises(HocketError, match="the last cell of red button"):
@@ -322,7 +322,7 @@ ODD = ("x y", "and", "A{1}", "<b>", 'a "b" \\')
 @pytest.mark.parametrize(("name", "new"), [*product([""], ODD), *zip(start_names(), cycle(ODD))])
 def test_what_is_renamed_means_the_same_and_back_again_it_is_the_same_text(name, new):
     text = start_text(name) if name else SCATTERED
-    subject = subject_of(text)
+    subject = parse_subject(text)
     document = tomllib.loads(text)
     if "team" in document:
         return
@@ -331,9 +331,9 @@ def test_what_is_renamed_means_the_same_and_back_again_it_is_the_same_text(name,
     for kind, key, olds in (("rename agent", "agent", agents), ("rename place", "place", places)):
         for old in olds:
             after = edit(text, kind, **{key: old}, name=new)
-            assert understand(after)["error"] is None
+            assert describe_text(after)["error"] is None
             assert edit(after, kind, **{key: new}, name=old) == text
-            found = subject_of(after)
+            found = parse_subject(after)
             if key == "agent" and "machine" in document:
                 assert found.events == {
                     event: {new if own == old else own: where for own, where in said.items()}
@@ -354,10 +354,10 @@ NAMES = (
 @examples(15)
 @given(NAMES)
 def test_renaming_a_state_there_and_back_changes_nothing(name):
-    if name in subject_of(BUTTONS).machine.states:
+    if name in parse_subject(BUTTONS).machine.states:
         return
     there = edit(BUTTONS, "rename state", part="", state="u3", name=name)
-    assert name in subject_of(there).machine.states
+    assert name in parse_subject(there).machine.states
     assert edit(there, "rename state", part="", state=name, name="u3") == BUTTONS
 
 
@@ -368,9 +368,9 @@ def test_renaming_a_state_there_and_back_changes_nothing(name):
 def test_check_marks_are_what_the_text_says(pairs):
     text = BUTTONS
     for agent, event in sorted(pairs):
-        known = event in subject_of(text).knows[agent]
+        known = event in parse_subject(text).knows[agent]
         text = edit(text, "know", agent=agent, event=event, known=not known)
-    before, after = subject_of(BUTTONS).knows, subject_of(text).knows
+    before, after = parse_subject(BUTTONS).knows, parse_subject(text).knows
     for agent, own in after.items():
         assert {*own} ^ {*before[agent]} == {event for who, event in pairs if who == agent}
 
@@ -401,7 +401,7 @@ def test_a_gesture_that_makes_no_sense_is_refused_in_a_sentence(gesture):
 @pytest.mark.parametrize("name", start_names())
 def test_every_start_means_something_and_survives_being_read_for_editing(name):
     text = start_text(name)
-    assert understand(text)["error"] is None
+    assert describe_text(text)["error"] is None
     assert "name" not in keys_of(text) or keys_of(text)["name"] > 0
 
 
@@ -421,8 +421,8 @@ def test_what_is_new_stands_after_the_last_key_and_before_the_comment_of_the_nex
 
 def test_a_state_is_removed_though_others_cannot_be_reached_without_it():
     after = edit(BUTTONS, "remove state", part="", state="u6")
-    assert understand(after)["error"] is None and "u7 = {}" in after
-    assert {*subject_of(BUTTONS).machine.states} - {*subject_of(after).machine.states} == {"u6"}
+    assert describe_text(after)["error"] is None and "u7 = {}" in after
+    assert {*parse_subject(BUTTONS).machine.states} - {*parse_subject(after).machine.states} == {"u6"}
 
 
 DRAWBRIDGE = start_text("drawbridge")
@@ -435,21 +435,21 @@ def test_a_door_that_is_held_open_is_drawn_and_painting_over_it_loses_nothing():
     assert changed(DRAWBRIDGE, wider) == [".....bffff"]
     after = edit(BUTTONS, "gate", place="door", agent="A3", open="A3on", close="A3off", cells=[[4, 8]])
     assert 'door = { A3 = {open = "A3on", close = "A3off" } }' in after.replace("{ open", "{open")
-    assert subject_of(after).gates["A3"]["door"] == hk.Gate("A3on", "A3off")
+    assert parse_subject(after).gates["A3"]["door"] == hk.Gate("A3on", "A3off")
     longer = DRAWBRIDGE.replace('open = "over"', 'open = ["over", "down"], starts_open = true')
     assert edit(longer, "gate", **held) == longer
     simple = edit(DRAWBRIDGE, "gate", **held | {"close": ""})
-    assert subject_of(simple).gates["A1"]["bridge"] == hk.Gate("over")
+    assert parse_subject(simple).gates["A1"]["bridge"] == hk.Gate("over")
 
 
 def test_an_agent_is_removed_with_its_gates_and_what_it_alone_controls():
-    after = subject_of(edit(BUTTONS, "remove agent", agent="A3"))
+    after = parse_subject(edit(BUTTONS, "remove agent", agent="A3"))
     assert [*after.agents] == ["A1", "A2"] and "green region" not in after.gates["A2"]
     assert [*after.events] == ["Y", "G", "A2on", "A2off", "R", "Goal"]
-    assert [*after.controllers["R"]] == ["A2"] and understand(edit(BUTTONS, "remove agent", agent="A3"))[
+    assert [*after.controllers["R"]] == ["A2"] and describe_text(edit(BUTTONS, "remove agent", agent="A3"))[
         "error"
     ] is None
-    assert [*subject_of(edit(MACHINE, "remove agent", agent="A1")).knows] == ["A2"]
+    assert [*parse_subject(edit(MACHINE, "remove agent", agent="A1")).knows] == ["A2"]
     with pytest.raises(HocketError, match="is the only agent"):
         edit(edit(MACHINE, "remove agent", agent="A1"), "remove agent", agent="A2")
 
@@ -457,16 +457,16 @@ def test_an_agent_is_removed_with_its_gates_and_what_it_alone_controls():
 @pytest.mark.parametrize("name", start_names())
 def test_every_event_and_agent_can_be_removed(name):
     text = start_text(name)
-    subject, document = subject_of(text), tomllib.loads(text)
+    subject, document = parse_subject(text), tomllib.loads(text)
     if "team" in document or {"formula", "regex"} & {*document.get("machine", document)}:
         return
     names = [*subject.knows] if len(subject.knows) > 1 else []
     for kind, key, olds in (("remove agent", "agent", names), ("remove event", "event", [*subject.machine.events])):
         for old in olds:
             after = edit(text, kind, **{key: old})
-            error = understand(after)["error"]
+            error = describe_text(after)["error"]
             assert error is None, (kind, old, error)
-            assert old not in (subject_of(after).knows if key == "agent" else subject_of(after).machine.events)
+            assert old not in (parse_subject(after).knows if key == "agent" else parse_subject(after).machine.events)
 
 
 @examples(30)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import hocket as hk
 from hocket.cli import main as cli
-from hocket.studio.understanding import subject_of
+from hocket.studio.understanding import parse_subject
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.conditions import parse_conditions, write_conditions
 from hocket.task.files import task_from
@@ -825,7 +825,7 @@ def test_a_link_is_followed_to_a_machine_only_within_the_folder_of_the_task(tmp_
         hk.load_task(path)
     assert "secret" not in str(caught.value)
     with pytest.raises(hk.errors.FormatError, match=said):
-        subject_of(path.read_text(encoding="utf-8"), folder)  # as the studio reads it
+        parse_subject(path.read_text(encoding="utf-8"), folder)  # as the studio reads it
 
 
 @pytest.mark.parametrize("memory", [("a", "a"), tuple(f"e{number}" for number in range(11))], ids=["twice", "too many"])

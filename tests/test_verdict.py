@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 import hocket as hk
-from hocket.studio.understanding import judge, subject_of, understand
+from hocket.studio.understanding import describe_text, describe_verdict, parse_subject
 from hocket.task.catalogue import as_task, source_of
 from hocket.task.verdict import Part, check_machine, check_task
 from task_strategies import some, tasks
@@ -45,7 +45,7 @@ def test_the_command_line_the_studio_and_a_notebook_print_the_same_verdict(name,
     for line in verdict.lines():
         assert line.text in printed and line.text in page
     if text := source_of(name):
-        world, told = understand(text), judge(subject_of(text))
+        world, told = describe_text(text), describe_verdict(parse_subject(text))
         assert (world["message"], world["decomposable"]) == (verdict.lines()[0].text, document["decomposable"])
         assert all(told[key] == document[key] for key in ("ok", "problems", "warnings", "notes"))
 

@@ -235,7 +235,7 @@ def test_a_run_file_that_is_none_is_refused(root, text):
 
 def test_the_server_tells_its_pages_and_nobody_else(root, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    studio = Studio.of(root / "tiny.toml", PORT)
+    studio = Studio.for_file(root / "tiny.toml", PORT)
     with TestClient(studio.app(), base_url=f"http://127.0.0.1:{PORT}") as client:
         assert client.post("/api/runs", json={}).status_code == 403
         client.headers["x-hocket-key"] = studio.session.key

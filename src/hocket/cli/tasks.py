@@ -85,7 +85,7 @@ class OpenStudio:
 
             from hocket.studio.server import Studio
         with _listen(self.port) as listening:
-            studio = Studio.of(self.target, listening.getsockname()[1])
+            studio = Studio.for_file(self.target, listening.getsockname()[1])
             print(studio.address, flush=True)
             make_console(stderr=True).print("Press Ctrl-C to stop the studio and any training in it.", style="dim")
             if not self.no_browser:

@@ -17,7 +17,7 @@ from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import reference_teammates, trained_teammates
 from hocket.learn.settings import DEFAULT_LEARNER, describe_settings
 from hocket.studio.pictures import Data
-from hocket.studio.understanding import closed_areas, number_in, task_in
+from hocket.studio.understanding import closed_areas, read_number, read_task
 from hocket.study.policies import load_policies
 from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.grid import ACTIONS
@@ -80,8 +80,8 @@ _last: dict[str, StudioGame] = {}  # the latest game, by its task, teammates, se
 
 def play(job: Mapping[str, object]) -> Data:
     """Play a game with all its moves; only the new ones, if it continues the latest game."""
-    task = task_in(job, "play")
-    given, moves, seed = job.get("mates"), _moves(job, task), number_in({"seed": 0, **job}, "seed", 0, MOST_SEEDS)
+    task = read_task(job, "play")
+    given, moves, seed = job.get("mates"), _moves(job, task), read_number({"seed": 0, **job}, "seed", 0, MOST_SEEDS)
     kinds = (ME, RANDOM, TRAINED, *references())
     mates = {name: str(given.get(name, RANDOM) if isinstance(given, dict) else RANDOM) for name in task.agents}
     for kind in mates.values():

@@ -69,7 +69,7 @@ class Worker:
                 if not line:
                     await self.close()  # else its late answer would be taken for that to the next job
         if is_late or (not line and process is not None and process.returncode == -getattr(signal, "SIGPROF", 0)):
-            raise CutOffError(f"was stopped after {self.limit:g} seconds; the task may be too large to be checked here")
+            raise CutOffError(f"was stopped after {self.limit:g} seconds; the task may be too large for the studio")
         if not line:
             raise CutOffError("has crashed; it may have needed too much memory")
         return dict(json.loads(line))
@@ -170,7 +170,7 @@ class Trainings:
             raise SettingsError("this training no longer exists; the studio may have been restarted")
         return training
 
-    async def steer(self, name: object, command: object) -> None:
+    async def send_command(self, name: object, command: object) -> None:
         """Stop or continue a training."""
         training = self.find(name)
         if command not in ("stop", "continue") or training.is_over:

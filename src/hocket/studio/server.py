@@ -1,4 +1,4 @@
-"""The web server of the studio: files, checks, edits, games and trainings, for its own pages only."""
+"""The web server of the studio, for its own pages only: files, checks, edits, games and trainings."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from hocket.studio.pictures import Data
 from hocket.studio.processes import CutOffError, Trainings, Worker
 from hocket.studio.worker import CHECKS, GAMES, JOBS, RUNS, SEARCHES, start_text
 
-LIMIT = MEGABYTE  # of a file that is edited in the page
-LISTED = (".toml", ".json", ".hoa", ".dot", ".gv")  # suffixes of files that the page lists; others can be typed
-MOST_LISTED, MOST_DEEP = 200, 3  # files, and levels of folders
-SUFFIX = ".toml"  # of files that are written; every format of tasks and machines can be read
-MOST_SENT = 3 * LIMIT  # bytes of a request
+LARGEST_TEXT = MEGABYTE  # bytes of a text that the page can edit
+LISTED_SUFFIXES = (".toml", ".json", ".hoa", ".dot", ".gv")  # of files that the page lists; others can be typed
+MOST_LISTED, MOST_LEVELS = 200, 3  # files, and levels of folders
+SAVED_SUFFIX = ".toml"  # files are saved in this format and read in all
+LARGEST_REQUEST = 3 * LARGEST_TEXT  # bytes
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
-LIMITS = {CHECKS: 10.0, SEARCHES: 20.0, GAMES: 60.0, RUNS: 10.0}  # seconds; the first game may have to compile
-PAGE_JOBS = {name: job.worker for name, job in JOBS.items() if job.worker is not None}
+WORKER_SECONDS = {CHECKS: 10.0, SEARCHES: 20.0, GAMES: 60.0, RUNS: 10.0}  # of a job; the first game may compile
+WORKER_OF_JOB = {name: job.worker for name, job in JOBS.items() if job.worker is not None}
 
 Body = dict[str, object]
-Answer = Callable[[Body], Awaitable[Data]]
+RequestHandler = Callable[[Body], Awaitable[Data]]
 
 
 @dataclass(frozen=True)
@@ -49,32 +49,33 @@ class Folder:
     """The folder that the page may read and write, with all links resolved; nothing outside of it."""
 
     root: Path
-    _writing: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _write_lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def path(self, name: str, suffixes: Collection[str] = (SUFFIX,)) -> Path:
+    def path(self, name: str, suffixes: Collection[str] = (SAVED_SUFFIX,)) -> Path:
         """Return the path of a file in the folder or below; refuse one outside, also if a link leads there."""
+        allowed = " or ".join(suffixes)
+        refusal = FormatError(f"a file must end in {allowed} and be in the studio's folder or below, got {name!r:.80}")
         try:
             path = (self.root / name).resolve()
         except (OSError, ValueError, RuntimeError):  # not a valid file name, or links in a circle
-            path = self.root
+            raise refusal from None
         if self.root not in path.parents or path.suffix.lower() not in suffixes:
-            *others, last = suffixes
-            kinds = f"{', '.join(others)} or {last}" if others else last
-            raise FormatError(f"a file must be {kinds} and lie in the folder of the studio or below, got {name!r:.80}")
+            raise refusal
         return path
 
     def files(self) -> list[str]:
         """List the files that can be opened, by name, without hidden folders and those at deeper levels."""
         files: list[str] = []
-        for folder, inner, names in os.walk(self.root):
-            here = Path(folder).relative_to(self.root)
-            inner[:] = sorted(name for name in inner if name[0] != ".") if len(here.parts) < MOST_DEEP else []
-            files += [(here / name).as_posix() for name in sorted(names) if Path(name).suffix.lower() in LISTED]
+        for folder, subfolders, names in os.walk(self.root):
+            relative = Path(folder).relative_to(self.root)
+            subfolders[:] = sorted(name for name in subfolders if name[0] != "." and len(relative.parts) < MOST_LEVELS)
+            paths = [relative / name for name in sorted(names)]
+            files += [path.as_posix() for path in paths if path.suffix.lower() in LISTED_SUFFIXES]
             if len(files) >= MOST_LISTED:
                 break
         return files[:MOST_LISTED]
 
-    def has(self, name: str, test: Callable[[Path], bool] = Path.exists) -> bool:
+    def has_file(self, name: str, test: Callable[[Path], bool] = Path.exists) -> bool:
         """Say whether something has this name and passes the test."""
         try:
             return test(self.path(name, FORMATS))
@@ -84,37 +85,37 @@ class Folder:
     def read(self, name: str) -> tuple[str, str]:
         """Read a file in the plain form that the page edits, and its fingerprint, which shows later changes."""
         text = self._read(name)
-        return plain(text), mark_of(text)
+        return plain(text), fingerprint_of(text)
 
-    def mark(self, name: str) -> str | None:
+    def fingerprint(self, name: str) -> str | None:
         """Return the fingerprint of a file; None if there is no file."""
         self.path(name)
-        return mark_of(self._read(name)) if self.has(name, Path.is_file) else None
+        return fingerprint_of(self._read(name)) if self.has_file(name, Path.is_file) else None
 
     def _read(self, name: str) -> str:
         path = self.path(name, FORMATS)
         try:
-            return read_text(path, LIMIT, keep_mark=True)
+            return read_text(path, LARGEST_TEXT, keep_mark=True)
         except FormatError as error:
             raise FormatError(str(error).removeprefix(f"{path}: "), path=name) from None
 
     def save(self, name: str, text: str, expected: str | None) -> str | None:
         """Write a file, lines that were not edited byte for byte; return its fingerprint, or None if it has changed."""
         path = self.path(name)
-        with self._writing:
-            if self.mark(name) != expected:
+        with self._write_lock:
+            if self.fingerprint(name) != expected:
                 return None
             if not path.parent.is_dir():
-                raise FormatError("must lie in an existing folder", path=name)
+                raise FormatError("its folder must exist", path=name)
             remove_unfinished(path.parent, older_than=LONG_AGO)
             if expected is not None:
                 text = in_form_of(text, self._read(name))
             write_whole(path, text)
-        return mark_of(text)
+        return fingerprint_of(text)
 
 
-def mark_of(text: str) -> str:
-    """Fingerprint a text."""
+def fingerprint_of(text: str) -> str:
+    """Return the fingerprint of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -123,25 +124,25 @@ class Studio:
     """A running studio: its folder, the file that it was started with, and its processes."""
 
     folder: Folder
-    name: str | None  # of the file
+    file_name: str | None
     port: int
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     workers: dict[str, Worker] = field(default_factory=dict)
     trainings: Trainings = field(default_factory=Trainings)
 
     @classmethod
-    def of(cls, file: Path | None, port: int) -> Studio:
-        """Make a studio in the folder of a file, or else in the current one."""
+    def for_file(cls, file: Path | None, port: int) -> Studio:
+        """Make a studio in the folder of a file, or in the current folder if there is no file."""
         if file is None:
             return cls(Folder(Path.cwd().resolve()), None, port)
         path = file.resolve()
         folder = Folder(path.parent)
-        folder.path(path.name, FORMATS if exists(path) else (SUFFIX,))  # refuses other suffixes
+        folder.path(path.name, FORMATS if exists(path) else (SAVED_SUFFIX,))  # refuses other suffixes
         return cls(folder, path.name, port)
 
     @cached_property
     def session(self) -> Session:
-        """The secret that it shares with its pages."""
+        """The session that authenticates the studio and its pages to each other."""
         return Session(self.port, self.folder.root)
 
     @property
@@ -150,11 +151,12 @@ class Studio:
 
     def app(self) -> ASGIApp:
         """Make the application."""
-        answers: dict[str, Answer] = {job: partial(self.do, job) for job in PAGE_JOBS}
-        files = (self.hello, self.files, self.open, self.mark, self.save, self.start)
-        answers |= {answer.__name__: answer for answer in (self.prove, *files, self.play, self.train, self.steer)}
-        posts = {name: _endpoint(answer, name in PAGE_JOBS) for name, answer in answers.items()}
-        posts["follow"] = self.follow
+        handlers: dict[str, RequestHandler] = {job: partial(self.run_job, job) for job in WORKER_OF_JOB}
+        handlers |= {"prove": self.prove, "hello": self.first_file, "files": self.files, "open": self.open}
+        handlers |= {"fingerprint": self.fingerprint, "save": self.save, "start": self.template}
+        handlers |= {"play": self.play, "train": self.train, "steer": self.send_command}
+        posts = {name: _endpoint(handler, name in WORKER_OF_JOB) for name, handler in handlers.items()}
+        posts["follow"] = self.stream_messages
         routes = [Route("/", self.page), Route("/{asset}", _asset), Route("/report/{training}/{number}", self.report)]
         routes += [Route(f"/api/{name}", respond, methods=["POST"]) for name, respond in posts.items()]
         return AccessGuard(Starlette(routes=routes, lifespan=self.lifespan), self.port, self.session)
@@ -163,7 +165,7 @@ class Studio:
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Run the workers as long as the server; remove unfinished files of killed saves."""
         remove_unfinished(self.folder.root, older_than=LONG_AGO)
-        self.workers = {name: Worker(limit) for name, limit in LIMITS.items()}
+        self.workers = {name: Worker(seconds) for name, seconds in WORKER_SECONDS.items()}
         warm = [asyncio.ensure_future(self.workers[name].ask({"do": "warm"})) for name in (CHECKS, SEARCHES)]
         try:
             yield
@@ -176,18 +178,18 @@ class Studio:
             await self.trainings.forget()
 
     async def page(self, request: Request) -> Response:
-        """Serve the page; with the secret, if the request has the token."""
-        given = same(request.query_params.get("token", ""), self.token)
+        """Serve the page; include the secret if the request has the token."""
+        has_token = same(request.query_params.get("token", ""), self.token)
         text = _assets()["index.html"].read_text(encoding="utf-8")
-        return HTMLResponse(text.replace("{{key}}", self.session.secret if given else ""))
+        return HTMLResponse(text.replace("{{secret}}", self.session.secret if has_token else ""))
 
     async def prove(self, body: Body) -> Data:
         """Prove to a page that this is its studio."""
         return dict(self.session.prove(_text(body, "nonce")[:LONGEST_NONCE]))
 
-    async def hello(self, body: Body) -> Data:
+    async def first_file(self, body: Body) -> Data:
         """Tell the page which file to open first."""
-        return {"name": self.name, "folder": str(self.folder.root)}
+        return {"name": self.file_name, "folder": str(self.folder.root)}
 
     async def files(self, body: Body) -> Data:
         """List the files that can be opened."""
@@ -196,57 +198,57 @@ class Studio:
     async def open(self, body: Body) -> Data:
         """Read a file: its text is null if it does not exist, and converted if it has another format."""
         name = _text(body, "name")
-        if not await run_in_threadpool(self.folder.has, name):
+        if not await run_in_threadpool(self.folder.has_file, name):
             self.folder.path(name)  # refuses one that cannot be written
-            return {"name": name, "text": None, "mark": None}
-        text, mark = await run_in_threadpool(self.folder.read, name)
-        if (suffix := Path(name).suffix.lower()) == SUFFIX:
-            return {"name": name, "text": text, "mark": mark}
+            return {"name": name, "text": None, "fingerprint": None}
+        text, fingerprint = await run_in_threadpool(self.folder.read, name)
+        if (suffix := Path(name).suffix.lower()) == SAVED_SUFFIX:
+            return {"name": name, "text": text, "fingerprint": fingerprint}
         answer = await self.workers[CHECKS].ask({"do": "import", "text": text, "suffix": suffix})
-        return {"name": None, "mark": None, **answer}
+        return {"name": None, "fingerprint": None, **answer}
 
-    async def mark(self, body: Body) -> Data:
+    async def fingerprint(self, body: Body) -> Data:
         """Return the fingerprint of a file, so that the page sees changes by other programs."""
-        return {"mark": await run_in_threadpool(self.folder.mark, _text(body, "name"))}
+        return {"fingerprint": await run_in_threadpool(self.folder.fingerprint, _text(body, "name"))}
 
     async def save(self, body: Body) -> Data:
         """Write a file; if another program has changed it, send its new text instead."""
         name, text, expected = _text(body, "name"), _text(body, "text"), body.get("expected")
         known = expected if isinstance(expected, str) else None
-        mark = await run_in_threadpool(self.folder.save, name, text, known)
-        return {"conflict": await self.open({"name": name})} if mark is None else {"mark": mark}
+        new = await run_in_threadpool(self.folder.save, name, text, known)
+        return {"conflict": await self.open({"name": name})} if new is None else {"fingerprint": new}
 
-    async def start(self, body: Body) -> Data:
-        """Return the text of a new task, an example or a built-in task."""
+    async def template(self, body: Body) -> Data:
+        """Return the text of an empty task, an example or a built-in task."""
         return {"text": start_text(_text(body, "name"))}
 
-    async def do(self, job: str, body: Body) -> Data:
+    async def run_job(self, job: str, body: Body) -> Data:
         """Run a job in its worker."""
-        return await self.workers[PAGE_JOBS[job]].ask({**self.checked(body), "do": job})
+        return await self.workers[WORKER_OF_JOB[job]].ask({**self.with_folders(body), "do": job})
 
-    def checked(self, body: Body) -> Body:
-        """Check the text of a job, and add the folder of its file and that of the studio."""
+    def with_folders(self, body: Body) -> Body:
+        """Check the length of a job's text; add the folder of its file, and that of the studio."""
         text = body.get("text", "")
-        if not isinstance(text, str) or len(text.encode()) > LIMIT:
-            raise FormatError(f"a text must have at most {LIMIT:,} bytes to be edited here")
+        if not isinstance(text, str) or len(text.encode()) > LARGEST_TEXT:
+            raise FormatError(f"the page can edit texts of at most {LARGEST_TEXT:,} bytes")
         folder = self.folder.path(_text(body, "name")).parent if body.get("name") else ""
         return {**body, "text": text, "folder": str(folder), "root": str(self.folder.root)}
 
     async def play(self, body: Body) -> Data:
-        """Play a game; trained teammates have the latest policies of a training."""
+        """Play a game; the request can ask for teammates with the latest policies of a training."""
         policies = self.trainings.find(body["training"]).policies if body.get("training") else None
-        return await self.do("play", {**body, "policies": str(policies or "")})
+        return await self.run_job("play", {**body, "policies": str(policies or "")})
 
     async def train(self, body: Body) -> Data:
         """Start a training."""
-        return {"training": await self.trainings.start(self.checked(body))}
+        return {"training": await self.trainings.start(self.with_folders(body))}
 
-    async def steer(self, body: Body) -> Data:
+    async def send_command(self, body: Body) -> Data:
         """Stop or continue a training."""
-        await self.trainings.steer(body.get("training"), body.get("command"))
+        await self.trainings.send_command(body.get("training"), body.get("command"))
         return {}
 
-    async def follow(self, request: Request) -> Response:
+    async def stream_messages(self, request: Request) -> Response:
         """Stream the messages of a training to the page."""
         try:
             training = self.trainings.find((await _body(request)).get("training"))
@@ -260,57 +262,57 @@ class Studio:
         return Response(status_code=404) if path is None else FileResponse(path, media_type="text/html")
 
 
-def _endpoint(answer: Answer, gives_up: bool) -> Callable[[Request], Awaitable[Response]]:
-    """Make a handler of requests; `gives_up` stops the work when the page hangs up."""
+def _endpoint(handler: RequestHandler, is_cancellable: bool) -> Callable[[Request], Awaitable[Response]]:
+    """Make the function of an endpoint; if `is_cancellable`, its work stops when the page disconnects."""
 
     async def respond(request: Request) -> Response:
         try:
-            working = answer(await _body(request))
-            return JSONResponse(await (_while_wanted(working, request) if gives_up else working))
+            content = handler(await _body(request))
+            return JSONResponse(await (_until_disconnect(content, request) if is_cancellable else content))
         except HocketError as error:
             return JSONResponse({"refused": printable(str(error), 1_000)})
         except CutOffError as error:
-            return JSONResponse({"refused": f"The check {error}.", "cut_off": True})
+            return JSONResponse({"refused": f"The computation {error}.", "cut_off": True})
 
     return respond
 
 
-async def _while_wanted(working: Awaitable[Data], request: Request) -> Data:
-    """Work until the page hangs up, because it was closed or has a newer request."""
+async def _until_disconnect(content: Awaitable[Data], request: Request) -> Data:
+    """Finish the work unless the page disconnects, because it was closed or has a newer request."""
 
-    async def hang_up() -> None:
+    async def wait_for_disconnect() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    work, leaving = asyncio.ensure_future(working), asyncio.ensure_future(hang_up())
+    work, disconnect = asyncio.ensure_future(content), asyncio.ensure_future(wait_for_disconnect())
     try:
-        await asyncio.wait((work, leaving), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((work, disconnect), return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
             raise CutOffError("was cancelled")
         return await work
     finally:
-        for task in (work, leaving):
+        for task in (work, disconnect):
             task.cancel()
-        await asyncio.gather(work, leaving, return_exceptions=True)
+        await asyncio.gather(work, disconnect, return_exceptions=True)
 
 
 async def _body(request: Request) -> Body:
-    """Read a request of bounded length."""
-    sent = b""
+    """Read the JSON object of a request."""
+    content = b""
     try:
         async for chunk in request.stream():
-            sent += chunk
-            if len(sent) > MOST_SENT:
-                raise FormatError(f"a request must have at most {MOST_SENT:,} bytes")
+            content += chunk
+            if len(content) > LARGEST_REQUEST:
+                raise FormatError(f"a request must have at most {LARGEST_REQUEST:,} bytes")
     except ClientDisconnect:
         raise FormatError("the request is incomplete") from None
     try:
-        data = json.loads(sent or b"{}")
+        data = json.loads(content or b"{}")
         json.dumps(data, ensure_ascii=False).encode()  # fails if a text has half of a surrogate pair
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
-        raise FormatError("a request is a JSON object whose texts have whole characters")
+        raise FormatError("a request must be a JSON object of valid Unicode")
     return data
 
 
@@ -324,10 +326,10 @@ def _text(body: Body, key: str) -> str:
 async def _asset(request: Request) -> Response:
     """Serve a script or style sheet of the page."""
     name = request.path_params["asset"]
-    kind = MEDIA_TYPES.get(Path(name).suffix)
-    if kind is None or name not in _assets():
+    media_type = MEDIA_TYPES.get(Path(name).suffix)
+    if media_type is None or name not in _assets():
         return Response(status_code=404)
-    return Response(_assets()[name].read_text(encoding="utf-8"), media_type=kind)
+    return Response(_assets()[name].read_text(encoding="utf-8"), media_type=media_type)
 
 
 @cache

@@ -25,7 +25,7 @@ from hocket.learn.warmup import compile_kernels
 from hocket.report.page import report_html
 from hocket.report.summary import summarize
 from hocket.studio.processes import REPORT
-from hocket.studio.understanding import number_in, task_in
+from hocket.studio.understanding import read_number, read_task
 from hocket.studio.worker import private_output, send
 from hocket.study.running import save_runs
 from hocket.task.tables import compile_task
@@ -48,9 +48,9 @@ class TrainingLoop:
     def __init__(self, job: Mapping[str, object], output: BinaryIO) -> None:
         self.output = output
         self.learner, changes = find_learner(str(job.get("learner"))), job.get("settings")
-        task = prepare_task(task_in(job, "train"), self.learner.name)
+        task = prepare_task(read_task(job, "train"), self.learner.name)
         settings = make_settings(self.learner.name, changes if isinstance(changes, dict) else {})
-        seeds, steps = range(number_in(job, "seeds", 1, MOST_SEEDS)), number_in(job, "steps", 1, MOST_STEPS)
+        seeds, steps = range(read_number(job, "seeds", 1, MOST_SEEDS)), read_number(job, "steps", 1, MOST_STEPS)
         check_tests(task, steps, settings)
         self.tables = compile_task(task)
         self.learner.check(self.tables, settings)

@@ -1,4 +1,4 @@
-"""What a text means, as data for the page: agents, events and map, the verdict, repairs, and explanations of logs."""
+"""Descriptions of a text for the page: agents, events and map, the verdict, repairs, and explanations of logs."""
 
 from __future__ import annotations
 
@@ -33,121 +33,122 @@ from hocket.task.verdict import Part, Verdict, check_machine, check_task, with_d
 
 COLOR_NUMBERS = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as in the style sheet
 MOST_REPAIRS, MOST_SEARCHES = 6, 24
-MOST_SHOWN = 300  # last steps of an episode that stalls
+MOST_STALL_STEPS = 300  # of the end of an episode that stalls
 LARGEST_LOG = 2 * MEGABYTE
-SECONDS = 8.0  # in which a log is explained, while the page waits
-Pairs = frozenset[tuple[str, str]]  # (agent, event)
-NESTED = "is nested too deeply to be a task"
+LOG_SECONDS = 8.0  # to explain a log, while the page waits
+ForbiddenPairs = frozenset[tuple[str, str]]  # (agent, event)
+TOO_NESTED = "is nested too deeply to be a task"
 
 
-def understand(text: str, folder: Path | None = None, *, wait: bool = False) -> Data:
+def describe_text(text: str, folder: Path | None = None, *, wait_for_pictures: bool = False) -> Data:
     """Describe the task or machine of a text and whether it is decomposable; or the error in the text and its line."""
     try:
         document = parse(text)
-        world = _describe(_subject(document, folder), wait)
+        description = _describe(_subject_from(document, folder), wait_for_pictures)
     except RecursionError:
-        return {"error": {"message": NESTED, "line": None}}
+        return {"error": {"message": TOO_NESTED, "line": None}}
     except HocketError as error:
         return {"error": {"message": printable(str(error), 1_000), "line": line_of(error, text)}}
-    return world | {"written": how_written(document), "error": None}
+    return description | {"written": describe_notation(document), "error": None}
 
 
-def subject_of(text: str, folder: Path | None = None) -> Task | Design:
-    """Read a task, or a machine without a map."""
-    return _subject(parse(text), folder)
+def parse_subject(text: str, folder: Path | None = None) -> Task | Design:
+    """Read the task of a text, or its machine if there is no map."""
+    return _subject_from(parse(text), folder)
 
 
-def subject_in(request: Mapping[str, object]) -> Task | Design:
-    """Read the text of a request."""
-    return subject_of(str(request["text"]), folder_of(request))
+def read_subject(request: Mapping[str, object]) -> Task | Design:
+    """Read the task or machine of a request."""
+    return parse_subject(str(request["text"]), read_folder(request))
 
 
-def task_in(request: Mapping[str, object], purpose: str) -> Task:
-    """Read the task of a request; refuse a machine alone."""
-    subject = subject_in(request)
+def read_task(request: Mapping[str, object], purpose: str) -> Task:
+    """Read the task of a request; refuse a machine without a map."""
+    subject = read_subject(request)
     if isinstance(subject, Task):
         return subject
     raise SettingsError(f"this text is a machine; to {purpose}, it has to be a task with a map, agents and events")
 
 
-def number_in(request: Mapping[str, object], key: str, least: int, most: int) -> int:
+def read_number(request: Mapping[str, object], key: str, minimum: int, maximum: int) -> int:
     """Read a whole number of a request."""
     value = request.get(key)
-    if type(value) is not int or not least <= value <= most:
-        raise SettingsError(f"{key} must be a whole number from {least} to {most:,}, got {value!r:.60}")
+    if type(value) is not int or not minimum <= value <= maximum:
+        raise SettingsError(f"{key} must be a whole number from {minimum} to {maximum:,}, got {value!r:.60}")
     return value
 
 
-def folder_of(request: Mapping[str, object]) -> Path | None:
-    """Return the folder of the file that a request is about."""
+def read_folder(request: Mapping[str, object]) -> Path | None:
+    """Read the folder of a request's file; None if it has no file."""
     return Path(str(request["folder"])) if request.get("folder") else None
 
 
-def _subject(document: Document, folder: Path | None) -> Task | Design:
+def _subject_from(document: Document, folder: Path | None) -> Task | Design:
     return task_from(document, "task", folder) if has_world(document) else design_from(document, files_in(folder))
 
 
-def how_written(document: Document) -> Data:
-    """Tell the form in which machine and agents are written, which decides what can be edited in the drawings."""
+def describe_notation(document: Document) -> Data:
+    """Describe the notation of the machine and the agents, which decides what can be edited in the drawings."""
     table = document["machine"] if isinstance(document.get("machine"), dict) else document
     assert isinstance(table, dict)
-    kind = next((kind for kind in (*LANGUAGES, "parts", "file", "calls", *PARTS) if kind in table), "transitions")
-    value = table[kind] if kind in LANGUAGES else ""
+    notation = next((key for key in (*LANGUAGES, "parts", "file", "calls", *PARTS) if key in table), "transitions")
+    value = table[notation] if notation in LANGUAGES else ""
     sentence = "; ".join(value) if isinstance(value, list) else str(value)
-    return {"machine": kind, "sentence": sentence, "team": "team" in document}
+    return {"machine": notation, "sentence": sentence, "team": "team" in document}
 
 
-def _describe(subject: Task | Design, wait: bool) -> Data:
+def _describe(subject: Task | Design, wait_for_pictures: bool) -> Data:
     """Describe a task, or a machine without a map."""
     if isinstance(subject, Task):
         scene, decomposition, knows = scene_of(subject), subject.decomposition, subject.knows
         events: dict[str, Any] = {event: write_conditions(conditions) for event, conditions in subject.events.items()}
         styles = choose_styles((*scene.styles, *events))  # first those that drawings and reports have
-        numbers, colors, needs = scene.numbers, scene.colors, subject.needs
-        about: Data = {"name": subject.name, "description": subject.description, "map": _map(subject, scene)}
-        starts = {name: {"start": agent.starts[0]} for name, agent in subject.agents.items()}
+        numbers, colors, must_know = scene.numbers, scene.colors, subject.needs
+        header: Data = {"name": subject.name, "description": subject.description, "map": _map(subject, scene)}
+        start_cells = {name: {"start": agent.starts[0]} for name, agent in subject.agents.items()}
     else:
-        decomposition = _decomposed(subject)
-        knows, events, needs = decomposition.knows, dict.fromkeys(subject.machine.events), decomposition.control
-        styles, colors, starts = choose_styles(events), agent_colors(knows), {}
+        decomposition = _decompose_design(subject)
+        knows, events, must_know = decomposition.knows, dict.fromkeys(subject.machine.events), decomposition.control
+        styles, colors, start_cells = choose_styles(events), agent_colors(knows), {}
         numbers = {name: number for number, name in enumerate(knows, start=1)}
-        about = {"name": "machine", "description": "", "map": None}
+        header = {"name": "machine", "description": "", "map": None}
     agents = [
         {"name": name, "number": str(numbers[name])[-3:], "color": colors[name], "knows": [*known]}
-        | starts.get(name, {})
+        | start_cells.get(name, {})
         for name, known in knows.items()
     ]
     rows = [
         {"name": event, "color": COLOR_NUMBERS[styles[event][0]], "line": styles[event][1], "sentence": sentence}
-        | {"needs": [*needs.get(event, ())]}
+        | {"needs": [*must_know.get(event, ())]}
         for event, sentence in events.items()
     ]
-    return about | {"agents": agents, "events": rows, **_describe_machines(decomposition, wait)}
+    return header | {"agents": agents, "events": rows, **_describe_machines(decomposition, wait_for_pictures)}
 
 
-def _describe_machines(decomposition: Decomposition, wait: bool) -> Data:
+def _describe_machines(decomposition: Decomposition, wait_for_pictures: bool) -> Data:
     """Describe the machines, whether the task is decomposable, and each step of a counterexample in all machines."""
-    machine, example, steps, interesting = decomposition.machine, decomposition.counterexample, None, list[str]()
+    machine, example = decomposition.machine, decomposition.counterexample
+    described, interesting = None, list[str]()
     if example is not None:
         team = _states(machine, example.trace)
         interesting = [*dict.fromkeys([*team, *(confusion.merged_with for confusion in example.confusions)])]
-        steps = {
+        described = {
             **example.as_json(),
             "message": example.sentences[0],
             "team": team,
             "agents": {agent: _states(local, example.trace) for agent, local in decomposition.machines.items()},
             "merged": list(example.merging),
         }
-    pictures = {agent: picture_of(local, wait=wait) for agent, local in decomposition.machines.items()}
+    pictures = {agent: picture_of(local, wait=wait_for_pictures) for agent, local in decomposition.machines.items()}
     return {
-        "machines": {"team": team_picture(machine, interesting, wait=wait), "agents": pictures},
+        "machines": {"team": team_picture(machine, interesting, wait=wait_for_pictures), "agents": pictures},
         "decomposable": decomposition.ok,
         "message": cut_names(decomposition.explain().splitlines()[0]),
-        "counterexample": steps,
+        "counterexample": described,
     }
 
 
-def _decomposed(design: Design) -> Decomposition:
+def _decompose_design(design: Design) -> Decomposition:
     return decompose(design.machine, design.knows or {"all": tuple(design.machine.events)}, design.control)
 
 
@@ -176,8 +177,8 @@ def _map(task: Task, scene: Scene) -> Data:
     }
 
 
-def judge(subject: Task | Design) -> Data:
-    """Return the checks that take longer than decomposability: the team played, delays, warnings and notes."""
+def describe_verdict(subject: Task | Design) -> Data:
+    """Describe the checks that take longer than decomposability: played episodes, delays, warnings and notes."""
     verdict = _check(subject)
     assert verdict.decomposition is not None
     example = verdict.decomposition.counterexample
@@ -198,7 +199,7 @@ def judge(subject: Task | Design) -> Data:
 def _check(subject: Task | Design) -> Verdict:
     """Check a machine or a task; an error about gates becomes a problem of the verdict."""
     if isinstance(subject, Design):
-        return check_machine(subject.machine, _decomposed(subject).knows, subject.control)
+        return check_machine(subject.machine, _decompose_design(subject).knows, subject.control)
     try:
         verdict = check_task(subject)
     except HocketError as error:
@@ -210,9 +211,9 @@ def _check(subject: Task | Design) -> Verdict:
 
 
 def _describe_stall(task: Task, stall: Stall) -> Data:
-    """Describe the last steps of a team that stalls: cells, machine states, events and closed areas."""
+    """Describe the last steps of an episode that stalls: cells, machine states, events and closed areas."""
     scene, agents, steps = scene_of(task), tuple(task.agents), []
-    for cells, states, events in stall.steps[-MOST_SHOWN:]:
+    for cells, states, events in stall.steps[-MOST_STALL_STEPS:]:
         moment = Moment(dict(zip(agents, cells, strict=True)), dict(zip(agents, states, strict=True)))
         closed = closed_areas(scene, moment)
         steps.append({"cells": cells, "states": moment.states, "events": events, "closed": closed})
@@ -246,28 +247,26 @@ def cheapest_repairs(subject: Task | Design) -> Data:
         repairs = list(_cheapest(subject.machine, subject.knows, subject.control))
     described = [
         {"add": {agent: [*events] for agent, events in added.items()}, "cost": added.cost, "exact": added.exact}
-        for added in repairs
-        if added
+        for added in filter(None, repairs)
     ]
     return {"repairs": described}
 
 
 def _passes(task: Task, added: Assignment) -> bool:
-    try:
+    with suppress(HocketError):
         knows = {agent: (*task.knows[agent], *events) for agent, events in added.items()}
         return check_task(task.with_knows(knows), play=False).ok
-    except HocketError:
-        return False
+    return False
 
 
 def _cheapest(machine: RewardMachine | Composition, knows: Knows, needs: Control) -> Iterator[Assignment]:
-    """List the cheapest repairs: any other repair lacks a pair of a listed one, so pairs are forbidden in turn."""
+    """Yield the cheapest repairs. Other repairs lack a pair of each repair, so its pairs are forbidden one by one."""
     if isinstance(machine, Composition) and not machine.is_independent:
         machine = enumerate_states(machine)
-    listed: set[Pairs] = set()
-    queue: list[Pairs] = [frozenset()]
-    least: float | None = None
-    for searches, forbidden in enumerate(queue):  # which grows
+    listed: set[ForbiddenPairs] = set()
+    queue: list[ForbiddenPairs] = [frozenset()]
+    lowest_cost: float | None = None
+    for searches, forbidden in enumerate(queue):  # grows during the loop
         if len(listed) == MOST_REPAIRS or searches == MOST_SEARCHES:
             return
         try:
@@ -276,30 +275,30 @@ def _cheapest(machine: RewardMachine | Composition, knows: Knows, needs: Control
             if not forbidden:
                 raise
             continue
-        least = added.cost if least is None else least
-        if added.cost > least:
+        lowest_cost = added.cost if lowest_cost is None else lowest_cost
+        if added.cost > lowest_cost:
             continue
         pairs = frozenset((agent, event) for agent, events in added.items() for event in events)
         if pairs not in listed:
             listed.add(pairs)
             yield added
-        queue += [more for pair in sorted(pairs) if (more := forbidden | {pair}) not in queue]
+        queue += [larger for pair in sorted(pairs) if (larger := forbidden | {pair}) not in queue]
 
 
 def explain_log(request: Mapping[str, object]) -> Data:
-    """Say whether a log can be explained with the local event sets of a text; if so, draw the machines."""
-    from hocket.draw.learnt import learnt_drawing  # few pages need these
+    """Explain a log with the local event sets of a text and draw the machines; or say why this is impossible."""
+    from hocket.draw.learnt import learnt_drawing  # imported here as few pages need them
     from hocket.inference.infer import UnexplainedError, infer
-    from hocket.inference.logs import OBSERVED, read_log
+    from hocket.inference.logs import read_log
 
-    knows = {agent: tuple(events) for agent, events in subject_in(request).knows.items()}
+    knows = {agent: tuple(events) for agent, events in read_subject(request).knows.items()}
     content, name = str(request.get("log", "")).encode(), Path(str(request.get("log_name", ""))).name
     if len(content) > LARGEST_LOG:
         raise FormatError(f"must be at most {LARGEST_LOG // MEGABYTE} MB here; use `hocket infer`", path=name)
-    observed = next((known for known in OBSERVED if known == request.get("observed")), None)
+    observed: Any = request.get("observed") or None  # checked by read_log
     log = read_log(name, observed, str(request["outcome"]) if request.get("outcome") else None, content)
     try:
-        answer = infer(log, knows, seconds=SECONDS)
+        answer = infer(log, knows, seconds=LOG_SECONDS)
     except UnexplainedError as error:
         return {"explained": False, "message": str(error)}
     picture = base64.b64encode(learnt_drawing(answer).svg().encode()).decode()

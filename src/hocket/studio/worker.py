@@ -19,9 +19,9 @@ from hocket.errors import FormatError, HocketError, known_names, printable
 from hocket.lazy import Lazy
 from hocket.machine.formats import FORMATS, toml
 from hocket.machine.formats import json as json_notation
+from hocket.studio import understanding
 from hocket.studio.gestures import apply_gesture
 from hocket.studio.pictures import Data
-from hocket.studio.understanding import NESTED, cheapest_repairs, explain_log, folder_of, judge, subject_in, understand
 from hocket.task.catalogue import built_in_tasks, rendezvous, source_of
 
 NEW = "new task"
@@ -71,21 +71,21 @@ def answer(request: Request) -> Data:
     except HocketError as error:
         return {"refused": printable(str(error), 1_000)}
     except RecursionError:
-        return {"refused": NESTED}
+        return {"refused": understanding.TOO_NESTED}
     except MemoryError:
         return {"refused": "this needs more memory than the studio gives it"}
 
 
-def _understand(request: Request, *, wait: bool = False) -> Data:
-    return understand(str(request["text"]), folder_of(request), wait=wait)
+def _describe(request: Request, *, wait: bool = False) -> Data:
+    return understanding.describe_text(str(request["text"]), understanding.read_folder(request), wait_for_pictures=wait)
 
 
 def _edit(request: Request) -> Data:
     """Apply a gesture; refuse one after which the text is invalid."""
     text = apply_gesture(str(request["text"]), request.get("gesture"))
-    world = _understand({**request, "text": text})
-    error = world["error"]
-    return {"refused": error["message"]} if isinstance(error, dict) else {"text": text, "world": world}
+    description = _describe({**request, "text": text})
+    error = description["error"]
+    return {"refused": error["message"]} if isinstance(error, dict) else {"text": text, "world": description}
 
 
 def start_names() -> list[str]:
@@ -123,8 +123,8 @@ def converted(content: str, suffix: str) -> str:
 @cache
 def gallery() -> Data:
     """Return all starts, each with description and map."""
-    worlds = [(name, understand(start_text(name))) for name in start_names()]
-    return {"starts": [{"name": name} | {key: world[key] for key in ("description", "map")} for name, world in worlds]}
+    starts = [(name, understanding.describe_text(start_text(name))) for name in start_names()]
+    return {"starts": [{"name": name} | {key: start[key] for key in ("description", "map")} for name, start in starts]}
 
 
 class Job(NamedTuple):
@@ -136,14 +136,14 @@ class Job(NamedTuple):
 
 CHECKS, SEARCHES, GAMES, RUNS = "checks", "searches", "games", "runs"  # a process each
 JOBS: Mapping[str, Job] = {
-    "warm": Job(lambda request: _understand({"text": start_text(NEW)}), None),
+    "warm": Job(lambda request: _describe({"text": start_text(NEW)}), None),
     "import": Job(lambda request: {"text": converted(str(request["text"]), str(request["suffix"]))}, None),
-    "understand": Job(_understand, CHECKS),
+    "understand": Job(_describe, CHECKS),
     "edit": Job(_edit, CHECKS),
-    "judge": Job(lambda request: judge(subject_in(request)), SEARCHES),
-    "pictures": Job(lambda request: {"machines": _understand(request, wait=True).get("machines")}, SEARCHES),
-    "repairs": Job(lambda request: cheapest_repairs(subject_in(request)), SEARCHES),
-    "log": Job(explain_log, SEARCHES),
+    "judge": Job(lambda request: understanding.describe_verdict(understanding.read_subject(request)), SEARCHES),
+    "pictures": Job(lambda request: {"machines": _describe(request, wait=True).get("machines")}, SEARCHES),
+    "repairs": Job(lambda request: understanding.cheapest_repairs(understanding.read_subject(request)), SEARCHES),
+    "log": Job(understanding.explain_log, SEARCHES),
     "gallery": Job(lambda request: gallery(), SEARCHES),
     "play": Job(Lazy("hocket.studio.playing", "play"), GAMES),
     "learners": Job(Lazy("hocket.studio.playing", "learners"), GAMES),

@@ -10,7 +10,7 @@ from hocket.errors import FormatError, require_known
 from hocket.machine.names import check_name
 from hocket.studio.gestures import agents, ground
 from hocket.studio.gestures.draft import Draft, NewName
-from hocket.studio.understanding import number_in
+from hocket.studio.understanding import read_number
 from hocket.task.grid import MOST_CELLS
 
 GESTURES: Mapping[str, Callable[..., None]] = {  # by the names of the functions, with blanks
@@ -48,7 +48,7 @@ def _checked(value: object, kind: object, key: str, what: str) -> object:
     if kind is bool:
         return value is True
     if kind is int:
-        return number_in({key: value}, key, 1, MOST_CELLS)
+        return read_number({key: value}, key, 1, MOST_CELLS)
     if not isinstance(value, str):
         raise FormatError(f"must be text, got {value!r:.60}", where=key)
     return check_name(value, what).strip() if kind is NewName else value

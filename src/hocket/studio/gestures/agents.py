@@ -9,7 +9,7 @@ from hocket.errors import FormatError
 from hocket.machine.formats.schema import LANGUAGES
 from hocket.studio.gestures.draft import Draft, NewName, Row, inline, put, rename_key, replace_all, take, targets_of
 from hocket.studio.gestures.ground import MapText
-from hocket.studio.understanding import subject_of
+from hocket.studio.understanding import parse_subject
 from hocket.task.conditions import Named, parse_option, rename_in_conditions, write_conditions
 from hocket.task.editing import set_events
 from hocket.task.grid import FLOOR, WALL
@@ -79,7 +79,7 @@ def know(draft: Draft, agent: str, event: str, known: bool) -> None:
     """Add an event to an agent's local event set, in the order of the file, or remove it."""
     row, key = (draft.agent(agent), "knows") if draft.has_world else (draft.table("knows"), agent)
     if key not in row:  # it follows from something else
-        knows = subject_of(draft.text).knows
+        knows = parse_subject(draft.text).knows
         if agent not in knows and draft.has_world:
             raise FormatError(f"agent {agent!r} does not exist")
         put(row, key, list(knows.get(agent, ())))
@@ -132,7 +132,7 @@ def remove_agent(draft: Draft, agent: str) -> None:
     rows = _rows_with(draft, agent)
     if agent not in rows or len(rows) == 1:
         raise FormatError(f"{agent} is the only agent" if agent in rows else f"the text has no agent {agent!r:.60}")
-    task = subject_of(draft.text)
+    task = parse_subject(draft.text)
     for event, conditions in task.events.items() if isinstance(task, Task) else ():
         others = {name: condition for name, condition in conditions.items() if name != agent}
         if agent in conditions and others:

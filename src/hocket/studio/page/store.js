@@ -12,7 +12,7 @@ const LAG = 150; // milliseconds after which an old verdict is marked as outdate
 // A file: its name, fingerprint and text when it was last read or written, and a conflicting text of another program.
 // All snapshots of the history share one object per file, as undo does not change the disk.
 // `positions`: of states in drawings, by part of the file and state.
-const newFile = (name = null) => ({ name, mark: null, saved: "", theirs: null, positions: {} });
+const newFile = (name = null) => ({ name, fingerprint: null, saved: "", theirs: null, positions: {} });
 const files = new Map(); // by name
 
 export const store = {
@@ -245,10 +245,11 @@ export async function nameTab(where) {
 
 const draftKey = (name, who = tab) => `${PREFIX}${JSON.stringify([folder, name, who])}`;
 
+// Keep unsaved text; drafts that browsers have already call its fingerprint `mark`.
 function keepDraft() {
   const key = draftKey(store.file.name);
   try {
-    if (isDirty()) localStorage.setItem(key, JSON.stringify({ text: store.text, mark: store.file.mark, time: Date.now() }));
+    if (isDirty()) localStorage.setItem(key, JSON.stringify({ text: store.text, mark: store.file.fingerprint, time: Date.now() }));
     else localStorage.removeItem(key);
   } catch {
     toast("The browser’s storage is full: unsaved text is not kept. Save soon.");
@@ -269,7 +270,7 @@ async function findDraft(name) {
 // Files.
 
 export async function open(name, fallback = "") {
-  const answer = name === null ? { text: null, mark: null } : await ask("open", { name });
+  const answer = name === null ? { text: null, fingerprint: null } : await ask("open", { name });
   if (answer.refused) {
     toast(answer.refused);
     return false;
@@ -283,11 +284,11 @@ export async function open(name, fallback = "") {
   }
   const draft = await findDraft(name);
   const saved = answer.text ?? "";
-  const file = Object.assign(files.get(name) ?? { ...newFile(name), positions: savedPositions(name) }, { mark: answer.mark, saved, theirs: null });
+  const file = Object.assign(files.get(name) ?? { ...newFile(name), positions: savedPositions(name) }, { fingerprint: answer.fingerprint, saved, theirs: null });
   if (name !== null) files.set(name, file);
   if (draft && draft.text !== saved) {
-    if (draft.mark === answer.mark) file.restored = saved;
-    else Object.assign(file, { mark: draft.mark, theirs: { text: answer.text, mark: answer.mark } });
+    if (draft.mark === answer.fingerprint) file.restored = saved;
+    else Object.assign(file, { fingerprint: draft.mark, theirs: { text: answer.text, fingerprint: answer.fingerprint } });
     change(draft.text, null, file);
     localStorage.removeItem(draft.key);
     keepDraft();
@@ -330,14 +331,14 @@ export function save(name = store.file.name) {
 
 async function write(name, text, file) {
   writes += 1;
-  const answer = await ask("save", { name, text, expected: name === file.name ? file.mark : null }).finally(() => (writes += 1));
+  const answer = await ask("save", { name, text, expected: name === file.name ? file.fingerprint : null }).finally(() => (writes += 1));
   if (answer.refused) toast(answer.refused);
   else if (answer.conflict) {
     if (name === file.name) conflict(file, answer.conflict);
     else toast(`The file ${name} already exists; open it, or choose another name.`);
   } else {
     localStorage.removeItem(draftKey(file.name));
-    Object.assign(file, { name, mark: answer.mark, saved: text, theirs: null });
+    Object.assign(file, { name, fingerprint: answer.fingerprint, saved: text, theirs: null });
     delete file.restored;
     files.set(name, file);
     keepDraft();
@@ -348,23 +349,23 @@ async function write(name, text, file) {
   return false;
 }
 
-function conflict(file, { text, mark }) {
-  file.theirs = { text, mark };
+function conflict(file, { text, fingerprint }) {
+  file.theirs = { text, fingerprint };
   notify("conflict");
 }
 
 // Resolve a conflict by either text; undo restores the other one.
 export function keepMine() {
-  const { mark, text } = theirs();
-  Object.assign(store.file, { mark, saved: text ?? "", theirs: null });
+  const { fingerprint, text } = theirs();
+  Object.assign(store.file, { fingerprint, saved: text ?? "", theirs: null });
   keepDraft();
   notify("file");
   return save();
 }
 
 export function takeTheirs() {
-  const { mark, text } = theirs();
-  Object.assign(store.file, { mark, saved: text ?? "", theirs: null });
+  const { fingerprint, text } = theirs();
+  Object.assign(store.file, { fingerprint, saved: text ?? "", theirs: null });
   change(text ?? "");
   notify("file");
 }
@@ -372,16 +373,16 @@ export function takeTheirs() {
 // Check whether another program has changed the file: reload it, or report a conflict if there is unsaved text.
 export async function lookAtDisk() {
   const { file } = store;
-  const { name, mark } = file;
+  const { name, fingerprint } = file;
   const before = writes;
-  const isMoot = () => store.file !== file || file.mark !== mark || file.theirs || writes !== before || writes % 2;
+  const isMoot = () => store.file !== file || file.fingerprint !== fingerprint || file.theirs || writes !== before || writes % 2;
   if (name === null || isMoot()) return;
-  const seen = await ask("mark", { name });
-  if (seen.refused || seen.mark === mark || isMoot()) return;
+  const seen = await ask("fingerprint", { name });
+  if (seen.refused || seen.fingerprint === fingerprint || isMoot()) return;
   const answer = await ask("open", { name });
   if (answer.refused || isMoot()) return;
   if (!isDirty() && answer.text !== null) {
-    Object.assign(file, { mark: answer.mark, saved: answer.text });
+    Object.assign(file, { fingerprint: answer.fingerprint, saved: answer.text });
     change(answer.text);
     notify("file");
     toast("The file has changed on disk and was reloaded.");
