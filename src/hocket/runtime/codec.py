@@ -11,7 +11,6 @@ from hocket.runtime.plan import Plan
 from hocket.runtime.protocol import MESSAGES, Entry, Message, has_shape
 
 LARGEST_MESSAGE = 4_000_000  # bytes
-MOST_BITS = 63  # of a number, in teams with fewer events
 
 
 class MessageError(HocketError):
@@ -38,7 +37,7 @@ def encode(message: Message) -> bytes:
 
 def decode(data: bytes, events: int = 0) -> Message:
     """Read a message of a team with so many events; bytes that are not one raise a `MessageError`."""
-    numbers = _decode_numbers(data, max(MOST_BITS, events))  # offers have a bit for each event
+    numbers = _decode_numbers(data, max(63, events))  # an offer is a number with a bit for each event
     try:
         kind = next(numbers)
         message: list[object] = [kind]
