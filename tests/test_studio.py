@@ -232,7 +232,7 @@ def test_other_formats_are_read_and_never_written(folder):
     (folder.root / "task.json").write_text("{}")
     assert folder.read("task.json")[0] == "{}" and folder.has_file("task.json")
     for act in (lambda: folder.save("task.json", "{}", None), lambda: folder.fingerprint("task.json")):
-        with pytest.raises(FormatError, match=r"must be \.toml"):
+        with pytest.raises(FormatError, match=r"must end in \.toml"):
             act()
     assert (folder.root / "task.json").read_text() == "{}"
 
@@ -468,7 +468,7 @@ def test_json_that_is_no_start_is_refused_in_a_sentence(client, folder, content)
 
 
 def test_a_file_to_be_made_is_toml(folder):
-    with pytest.raises(FormatError, match=r"must be \.toml"):
+    with pytest.raises(FormatError, match=r"must end in \.toml"):
         Studio.for_file(folder.root / "new.json", PORT)
     (folder.root / "new.json").write_text("{}")
     assert Studio.for_file(folder.root / "new.json", PORT).file_name == "new.json"

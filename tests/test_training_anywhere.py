@@ -227,7 +227,7 @@ def test_a_team_as_one_learns_the_values_that_value_iteration_gives():
     for t in range(6_000):
         learner.train(t)
     q = learner.q
-    state = world.team.number
+    state = world.team.index_of
     here = world.numbers[1, 3]  # A1 one step to the left of the middle, A2 one to the right of it
     assert q[here, :, state["2"]].max() == 1.0 and q[here].argmax(axis=0)[state["2"]] == 2 * 3 + 0
     assert q[here, :, state["1"]].max() == pytest.approx(0.9**2)  # the door, back to the middle: the third step pays
