@@ -332,7 +332,6 @@ class LearntTeam(TeamActions):
         self.restart(seed)
 
     def load(self, arrays: Arrays) -> None:
-        """Load the tables."""
         self.read_tables(arrays, "q", [len(machine.states) for machine in self.env.machines.values()])
 
     def read_tables(self, arrays: Arrays, name: str, column_counts: Sequence[int]) -> None:
