@@ -114,18 +114,17 @@ def play_episode(
     all_infos, step_infos = [infos], list[Mapping[str, Mapping[str, Any]]]()
     positions = [getattr(env, "where", None) or {}]
     definition = getattr(env, "task", None) or getattr(env, "decomposition", None)
-    has_rewards = definition is not None and not definition.machine.has_completion_rewards
+    rewarded = names if definition is not None and not definition.machine.has_completion_rewards else ()
     while env.agents and not _is_done(machines, infos) and (max_steps is None or len(step_infos) < max_steps):
         observations, *_, new_infos = env.step({name: actors[name](observations[name]) for name in env.agents})
         infos = {**infos, **new_infos}  # agents that have left keep their last ones
         all_infos.append(infos)
         positions.append({**positions[-1], **(getattr(env, "where", None) or {})})
         step_infos.append(new_infos)
-    traces = {name: [event for step in step_infos for event in _events_of(step.get(name, {}))] for name in names}
+    traces = {name: [event for step in step_infos for event in _events_of(step.get(name, {}))] for name in rewarded}
     states = tuple(tuple(infos[name]["machine_state"] for name in names) for infos in all_infos)
     is_final = [[state in machines[name].final for name, state in zip(names, row, strict=True)] for row in states]
     are_known = {*names} <= positions[0].keys()
-    runs = [machines[name].run(trace, undefined="stay") for name, trace in traces.items() if has_rewards]
     return PlayedEpisode(
         agents=names,
         cells=np.array([[infos[name].get("cell", NO_CELL) for name in names] for infos in all_infos], np.int64),
@@ -134,7 +133,7 @@ def play_episode(
         finish=tuple(column.index(True) if any(column) else -1 for column in zip(*is_final, strict=True)),
         success=_is_done(machines, infos),
         points=np.array([[row[name] for name in names] for row in positions]) if are_known else None,
-        returns=tuple(run.reward for run in runs),
+        returns=tuple(machines[name].run(trace, undefined="stay").reward for name, trace in traces.items()),
         proposed=tuple(tuple(step.get(name, {}).get("proposed", ()) for name in names) for step in step_infos),
     )
 

@@ -56,8 +56,7 @@ class SweepSettings(SimulatedSettings):
         most=1_000,
     )
     final_review: bool = setting(
-        True,
-        "simulate the team once more after the last step, and keep its policies if all of 960 episodes succeed",
+        True, "simulate the team once more after the last step, and keep its policies if all of 960 episodes succeed"
     )
     backups: int = setting(100, "maximum number of cells that are backed up", "cells per step", least=1, most=10**6)
     priority_threshold: float = setting(
