@@ -30,7 +30,7 @@ from hocket.learn.actors import key_text, observation_key
 from hocket.learn.learner import Arrays, Block, Learner, Player, PolicyInput
 from hocket.learn.policies import Policy, Run
 from hocket.learn.reference import Experience, JointStep, PlainLearner
-from hocket.learn.reviews import EPISODES_PLAYED, TeamReviews
+from hocket.learn.reviews import EPISODES_PLAYED, LEAST_READY_MODEL_FREE, TeamReviews
 from hocket.learn.settings import Settings, SimulatedSettings
 from hocket.learn.testing import Recording
 from hocket.learn.training import train_block
@@ -43,7 +43,6 @@ from hocket.task.teamwork.readiness import PRIOR_WEIGHT, Chances, Counts
 
 SEED_BITS = 31  # of the seed of an environment: some accept no more
 MOST_VALUES = 1_000_000  # of the joint actions of a team, in all states of its machine
-LEAST_READINESS = 0.002  # probability that simulated teammates are ready
 NEEDS_VIEWS = "pass a view of each agent, hk.train(env, views={agent: env.individual(agent, ...)})"
 
 Views = Mapping[str, IndividualView]
@@ -176,7 +175,7 @@ class LoneAgents(TrainedTeam):
         """Simulate, from now on, teammates that are as ready as an agent believes."""
         states, pairs = self.views[agent].machine.states, np.argwhere(self.waits[agent]).tolist()
         believed = {(states.at(u), self.events[e]): float(chances[agent, u, e]) for u, e in pairs}
-        self.views[agent].believe({pair: max(chance, LEAST_READINESS) for pair, chance in believed.items()})
+        self.views[agent].believe({pair: max(chance, LEAST_READY_MODEL_FREE) for pair, chance in believed.items()})
 
     def count(self, counts: Counts, before: Chances) -> Chances:
         """Estimate readiness from episodes; the belief before counts as a part of an observation."""

@@ -26,6 +26,7 @@ FIRST_REVIEW = 1_000  # training steps; each later review comes after twice as m
 MOST_MOVES = 4_000_000  # of all agents, in all dynamics; with more, teammates stay as they are simulated
 MOST_AGENTS = 50  # of teams for which that is done
 LEAST_READY = 0.02  # the lowest readiness of simulated teammates
+LEAST_READY_MODEL_FREE = 0.002  # likewise for q-learning, which learns less of events that are simulated less often
 SHARE_PLAYED = 4  # a review in the world takes at most the steps so far over this
 EPISODES_PLAYED = 5  # in a review in the world
 LEAST_CHANGE = 0.05  # of a readiness, for which an agent changes its beliefs

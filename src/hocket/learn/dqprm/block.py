@@ -12,14 +12,12 @@ from hocket.learn.dqprm import VECTOR_LANES, DqprmSettings, kernel
 from hocket.learn.episodes import edges_of, training_keys, unsigned
 from hocket.learn.kernels.arrays import LANES, Floats, Ints, UInts
 from hocket.learn.learner import Arrays, Block, machine_shapes
-from hocket.learn.reviews import TableTeam, WorldReviewedBlock, is_reviewed
+from hocket.learn.reviews import LEAST_READY_MODEL_FREE, TableTeam, WorldReviewedBlock, is_reviewed
 from hocket.learn.settings import SimulatedSettings
 from hocket.random import threshold
 from hocket.task.individual import IndividualTable, Outcomes, Simulation
 from hocket.task.tables import Tables, draw_starts
 from hocket.task.teamwork.readiness import Readiness
-
-LEAST_READINESS = 0.002  # of simulated teammates: agents learn less of events that are simulated less often
 
 
 def make_block(tables: Tables, settings: DqprmSettings, seeds: Sequence[int], threads: int = 1) -> Block:
@@ -30,7 +28,7 @@ def make_block(tables: Tables, settings: DqprmSettings, seeds: Sequence[int], th
     chances = readiness.believe(settings.sync_probability)
     shared = lane_tables(tables, [readiness.table(agent, chances) for agent in range(len(tables.start))])
     blocks = [(seed, DqprmBlock(tables, settings, [seed], shared=shared)) for seed in seeds]
-    teams = [TableTeam(readiness, block, seed, LEAST_READINESS) for seed, block in blocks]
+    teams = [TableTeam(readiness, block, seed, LEAST_READY_MODEL_FREE) for seed, block in blocks]
     return WorldReviewedBlock(teams, settings, threads)
 
 
