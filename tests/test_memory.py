@@ -10,7 +10,7 @@ from hocket.learn.training import train
 from hocket.study.study import warnings
 from hocket.task.agents import Option
 from hocket.task.catalogue import built_in_tasks
-from hocket.task.memory import MOST_REMEMBERED, latched_events, memory_of, options_of
+from hocket.task.memory import MOST_REMEMBERED, determined_events, memory_of, options_of
 from task_strategies import latched_events as latched_by_trying
 from task_strategies import random_task
 from worlds import at, line
@@ -53,7 +53,7 @@ def test_it_remembers_nothing_that_its_machine_does_not_tell():
         task = silent(random_task(Random(seed)))
         for name, memory in memory_of(task).items():
             assert {
-                *latched_events(task.machines[name], {event: place for place, event in enumerate(task.events)})
+                *determined_events(task.machines[name], {event: place for place, event in enumerate(task.events)})
             } == latched_by_trying(task.machines[name])
             assert {*memory} <= latched_by_trying(task.machines[name]) and len(memory) <= MOST_REMEMBERED
 

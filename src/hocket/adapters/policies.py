@@ -27,7 +27,7 @@ from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import TEAM, action_draw, stream_key
 from hocket.study.records import KINDS, Replay, TestSummary
-from hocket.task.memory import derived_memory, latched_events, precondition
+from hocket.task.memory import default_memory, determined_events, precondition
 from hocket.task.task import Task
 
 NO_CELL = -1  # the cell in an environment without cells
@@ -268,8 +268,8 @@ class TeamMemory:
         self.memory_of_state, self._precondition_bits = [], list[list[int | None]]()
         for machine, events in zip(machines.values(), self.events, strict=True):
             order = {event: number for number, event in enumerate(machine.events)}
-            remembered, latched = derived_memory(machine, order), latched_events(machine, order)
-            known = {event: latched[event] for event in remembered}
+            remembered, determined = default_memory(machine, order), determined_events(machine, order)
+            known = {event: determined[event] for event in remembered}
             flags = np.array([*known.values()], np.int64).reshape(len(known), len(machine.states))
             self.memory_of_state.append((1 << np.arange(len(known))) @ flags)  # [U]
             preconditions = [precondition(machine, known, event) for event in events]
