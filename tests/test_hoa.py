@@ -347,7 +347,7 @@ HEAD = 'HOA: v1 Start: 0 AP: 2 "a" "b" Acceptance: 1 Inf(0)\n--BODY--\n'
         ("HOA: v1 Alias: @a t\nAlias: @a f", "line 2: an alias must be given once, got '@a'"),
         ("HOA: v1 Alias: a t", "line 1: expected the name of an alias, like @a, got 'a'"),
         ("HOA: v1 Start: 0\nStart: 1", "line 2: must have one initial state, got two: it is not deterministic"),
-        ("HOA: v1 Start: 0&1", "line 1: must lead to one state at a time: alternation cannot be read"),
+        ("HOA: v1 Start: 0&1", "line 1: universal branching cannot be read: an edge leads to one state"),
         ("HOA: v1 Start: x", "line 1: expected the initial state, an integer below 2,147,483,648, got 'x'"),
         (
             "HOA: v1\nAlphabet: 3",
@@ -357,8 +357,14 @@ HEAD = 'HOA: v1 Start: 0 AP: 2 "a" "b" Acceptance: 1 Inf(0)\n--BODY--\n'
         ('HOA: v1 AP: 2 "a"', "line 1: expected the names of 2 propositions in quotes, got the end of the file"),
         ("HOA: v1 AP: 1001", "line 1: must have at most 1,000 propositions, got 1,001"),
         ("HOA: v1 AP: 99999999999", "line 1: expected the number of propositions, an integer below"),
+        ("HOA: v1 AP: 2147483647", "line 1: must have at most 1,000 propositions, got 2,147,483,647"),
+        ("HOA: v1 States: 2147483648", "line 1: expected the number of states, an integer below 2,147,483,648, got"),
+        (HEAD + "State: 0 {3000000000}", "line 3: expected an acceptance set, an integer below 2,147,483,648, got"),
         *(
-            (f"HOA: v1\nAcceptance: {given}\n--BODY--", "line 2: acceptance must be that of Büchi, like: Acceptance: 1")
+            (
+                f"HOA: v1\nAcceptance: {given}\n--BODY--",
+                "line 2: the acceptance condition must be Büchi, t or f, like: ",
+            )
             for given in ("1 Fin(0)", "2 Inf(0)&Inf(1)", "2 Inf(0) | Fin(1)", "1 Inf(1)", "1 Inf(!0)", "1")
         ),
         (HEAD, "line 3: expected '--END--', got the end of the file"),
@@ -369,23 +375,23 @@ HEAD = 'HOA: v1 Start: 0 AP: 2 "a" "b" Acceptance: 1 Inf(0)\n--BODY--\n'
         (HEAD + "State: 0 State: 2 --END--", "states must be numbered from 0 to 1, got 2"),
         (HEAD.replace("AP", "States: 2 AP") + "State: 0 --END--", "as many states as 'States:' says, 2, got 1"),
         (HEAD + "State: 0\nState: 0 --END--", "line 4: state 0 must be given once"),
-        (HEAD + "State: 0 [0] 0&0", "line 3: must lead to one state at a time: alternation cannot be read"),
+        (HEAD + "State: 0 [0] 0&0", "line 3: universal branching cannot be read: an edge leads to one state"),
         (HEAD + "State: 0 [2] 0", "line 3: proposition 2 does not exist"),
         (HEAD + "State: 0 [@c] 0", "line 3: expected a label: t, f, the number of a proposition or an alias given"),
         (HEAD + "State: 0 [0", "line 3: expected ']', got the end of the file"),
         (HEAD + "State: 0 [(0] 0", "line 3: expected ')', got ']'"),
         (HEAD + "State: 0 {x}", "line 3: expected an acceptance set, an integer below 2,147,483,648, got 'x'"),
-        (HEAD + "State: 0 [t] 0\n0 --END--", "line 4: labels must be on a state, on all of its edges or on none"),
-        (HEAD + "State: [t] 0 [t] 0 --END--", "line 3: labels must be on a state, on all of its edges or on none"),
-        (HEAD + "State: 0 0 0\n[t] 0 --END--", "line 4: labels must be on a state, on all of its edges or on none"),
+        (HEAD + "State: 0 [t] 0\n0 --END--", "line 4: a state must have a label, or all of its edges, or none"),
+        (HEAD + "State: [t] 0 [t] 0 --END--", "line 3: a state must have a label, or all of its edges, or none"),
+        (HEAD + "State: 0 0 0\n[t] 0 --END--", "line 4: a state must have a label, or all of its edges, or none"),
         (HEAD + "State: 0 0 0 0 --END--", "line 3: edges without labels must be as many as there are sets of"),
         (
             HEAD + 'State: 0 "q" [0] 0\n[!1] 1\nState: 1 --END--',
-            "line 4: must be deterministic, got two edges from state 'q' for 'a' alone",
+            "line 4: must be deterministic, got two edges from state 'q' for the same letter: 'a'",
         ),
         (
             HEAD + "State: 0 [!0] 0\n[!1] 1\nState: 1 --END--",
-            "line 4: must be deterministic, got two edges from state '0' for nothing alone",
+            "line 4: must be deterministic, got two edges from state '0' for the same letter: no event",
         ),
         (
             HEAD + "State: 0 {0} [t] 0 [t] 0 {0} --END--",

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from hocket.errors import FormatError
 from hocket.graphs import components, distances_from
 from hocket.hitting_set import elements_of
-from hocket.machine.formats.hoa_syntax import END_MARK, MOST_PROPOSITIONS, HoaParser, HoaState, Letters
+from hocket.machine.formats.hoa_syntax import ALIVE, MOST_PROPOSITIONS, Alphabet, HoaParser, HoaState
 from hocket.machine.names import invert, make_distinct, quote
 from hocket.machine.reward_machine import RewardMachine
 
 
 def read(content: str) -> RewardMachine:
     """Read a machine."""
-    return HoaReading(*HoaParser(content).automaton()).machine()
+    return HoaReading(*HoaParser(content).parse()).machine()
 
 
 def write(machine: RewardMachine) -> str:
@@ -49,8 +49,8 @@ def write(machine: RewardMachine) -> str:
 def _check_writable(machine: RewardMachine) -> None:
     if not machine.is_task_completion:
         raise FormatError("HOA has no place for rewards other than for completing the task; write .toml or .json")
-    if END_MARK in machine.events:
-        raise FormatError(f"in HOA the proposition {END_MARK!r} says that a trace goes on, so it cannot be an event")
+    if ALIVE in machine.events:
+        raise FormatError(f"in HOA the proposition {ALIVE!r} says that a trace goes on, so it cannot be an event")
     if len(machine.events) > MOST_PROPOSITIONS:
         raise FormatError(f"HOA is written with at most {MOST_PROPOSITIONS:,} events, got {len(machine.events):,}")
     for (state, event), target in machine.transitions.items():
@@ -68,12 +68,12 @@ VIOLATED = "violated"  # the name of the dead end for events that have no edge
 class HoaReading:
     """The meaning of an automaton for traces of single events."""
 
-    def __init__(self, letters: Letters, start: int, rows: Sequence[HoaState]) -> None:
-        self.letters, self.start, self.rows = letters, start, rows
+    def __init__(self, alphabet: Alphabet, start: int, rows: Sequence[HoaState]) -> None:
+        self.alphabet, self.start, self.rows = alphabet, start, rows
         self.sources = invert({state: row.targets for state, row in enumerate(rows)}, range(len(rows)))
-        self.accepting = [row.is_marked for row in rows]
-        self.marks_edges = any(row.marked for row in rows)
-        if letters.alive is not None:
+        self.accepting = [row.is_accepting for row in rows]
+        self.marks_edges = any(row.accepting_letters for row in rows)
+        if alphabet.alive is not None:
             self.accepting = self.accepted_ends()
             self.marks_edges = False
         elif self.marks_edges and any(self.accepting):
@@ -89,49 +89,50 @@ class HoaReading:
 
     def accepted_ends(self) -> list[bool]:
         """Say for each state whether the trace may end there: with `alive` false, it then visits marks for ever."""
-        rows, end = self.rows, self.letters.end
+        rows, end = self.rows, self.alphabet.end
         steps = [row.step(end) for row in rows]
         after = {state for state in steps if state is not None}
         component = components([[] if state is None else [state] for state in steps])
         members = Counter(component)
-        marks_of = [self.letters.every if row.is_marked else row.marked for row in rows]
+        marks_of = [self.alphabet.every if row.is_accepting else row.accepting_letters for row in rows]
         cyclic = (s for s, step in enumerate(steps) if members[component[s]] > 1 or step == s)
         accepted = self.leading_to((state for state in cyclic if marks_of[state] & end), end)
-        near_marks = self.leading_to((state for state, marks in enumerate(marks_of) if marks), self.letters.every)
+        near_marks = self.leading_to((state for state, marks in enumerate(marks_of) if marks), self.alphabet.every)
         for state in after:  # events must not lead to marks from there, as in Spot's encoding
             if any(letters & ~end and target in near_marks for target, letters in rows[state].targets.items()):
                 rule = "rename the event if it is not Spot's mark"
-                raise self.error(state, f"can be reached after {END_MARK!r} was false; {rule}")
+                raise self.error(state, f"can be reached after {ALIVE!r} was false; {rule}")
         return [state in accepted and state not in after for state in range(len(rows))]
 
     def final_states(self) -> set[int]:
         """List the states from which everything is accepted, or that accept and allow nothing more."""
-        events = self.letters.events
+        events = self.alphabet.events
         accepts = self.accepting_by_edges() if self.marks_edges else self.accepting
         is_partial = [row.defined & events and events & ~row.defined for row in self.rows]
         others = {state for state in range(len(self.rows)) if is_partial[state] or not accepts[state]}
-        return {*range(len(self.rows))} - others - self.leading_to(others, events | self.letters.silence)
+        return {*range(len(self.rows))} - others - self.leading_to(others, events | self.alphabet.silence)
 
     def accepting_by_edges(self) -> list[bool]:
         """Say for each state whether it accepts, by the marks on edges alone: whether a silent step is accepted or, if
         none is allowed, all events that lead there are."""
-        events, silence = self.letters.events, self.letters.silence
+        events, silence = self.alphabet.events, self.alphabet.silence
         by_mark, otherwise = set(), {self.start}
         for row in self.rows:
             for target, letters in row.targets.items():
-                if letters & events & row.marked:
+                if letters & events & row.accepting_letters:
                     by_mark.add(target)
-                if letters & events & ~row.marked:
+                if letters & events & ~row.accepting_letters:
                     otherwise.add(target)
         entered = by_mark - otherwise
         return [
-            not row.defined & (events | silence) & ~row.marked and (bool(row.marked & silence) or state in entered)
+            not row.defined & (events | silence) & ~row.accepting_letters
+            and (bool(row.accepting_letters & silence) or state in entered)
             for state, row in enumerate(self.rows)
         ]
 
     def leading_to(self, goals: Iterable[int], letters: int | None = None) -> set[int]:
         """List the states from which events, or the given letters, can lead to one of the goals."""
-        letters = self.letters.events if letters is None else letters
+        letters = self.alphabet.events if letters is None else letters
 
         def before(state: int) -> Iterator[int]:
             return (source for source in self.sources[state] if self.rows[source].targets[state] & letters)
@@ -145,7 +146,7 @@ class HoaReading:
 
         def after(state: int) -> Iterator[int]:
             moves = {} if state in self.final else self.rows[state].targets
-            return (target for target, letters in moves.items() if letters & self.letters.events)
+            return (target for target, letters in moves.items() if letters & self.alphabet.events)
 
         reached = distances_from([self.start], lambda state: self.rows[state].targets)
         unreached = (state for state in range(len(self.rows)) if state not in reached)
@@ -153,18 +154,18 @@ class HoaReading:
 
     def check(self, state: int) -> None:
         """Refuse a state in which the task is completed for a while, or that counts steps without events."""
-        row, events = self.rows[state], self.letters.events
-        by_mark = (target for target, letters in row.targets.items() if letters & events & row.marked)
+        row, events = self.rows[state], self.alphabet.events
+        by_mark = (target for target, letters in row.targets.items() if letters & events & row.accepting_letters)
         if self.accepting[state] or (self.marks_edges and any(target not in self.final for target in by_mark)):
             raise self.error(state, "is accepting but can be left; a completed task must stay completed")
-        following = row.step(self.letters.silence)
+        following = row.step(self.alphabet.silence)
         if following is not None and following != state and {state, following} <= self.can_complete:
             why = f"has an edge to {self.rows[following].quoted} without an event"
             raise self.error(state, f"{why}; reward machines change state on events only")
 
     def machine(self) -> RewardMachine:
         """Make the machine."""
-        kept, propositions, events = sorted(self.kept()), self.letters.propositions, self.letters.events
+        kept, propositions, events = sorted(self.kept()), self.alphabet.propositions, self.alphabet.events
         for state in (state for state in kept if state not in self.final):
             self.check(state)
         if self.final and self.final.isdisjoint(kept):
@@ -186,6 +187,6 @@ class HoaReading:
             initial=name[self.start],
             transitions=triples,
             final=[name[state] for state in kept if state in self.final],
-            events=[event for j, event in enumerate(propositions) if j != self.letters.alive],
+            events=[event for j, event in enumerate(propositions) if j != self.alphabet.alive],
             states=[*names, violated] if is_violated else names,
         )
