@@ -15,7 +15,7 @@ from hocket.machine.formulas import progression, syntax
 from hocket.machine.formulas.automaton import distances, reachable
 from hocket.machine.formulas.syntax import Limits
 from hocket.task.files import task_from
-from hocket.task.memory import latched_events
+from hocket.task.memory import determined_events
 
 sys.path.append(str(Path(__file__).parents[1] / "bench"))
 import costs
@@ -37,7 +37,7 @@ def steps(monkeypatch):
     step = progression.Progression.step
 
     def counting(self, state, event):
-        counted.append(self.decisions)
+        counted.append(self.functions)
         return step(self, state, event)
 
     monkeypatch.setattr(progression.Progression, "step", counting)
@@ -118,7 +118,7 @@ def test_sets_of_places_and_moves_between_them_are_limited(monkeypatch):
 
 def test_decision_diagrams_are_limited(monkeypatch):
     monkeypatch.setattr(progression, "MOST_NODES", 4_000)
-    with pytest.raises(FormulaError, match="takes more than 4,000 decisions"):
+    with pytest.raises(FormulaError, match="decision diagrams have more than 4,000 nodes"):
         hk.from_ltlf("F(" + " & ".join(f"(F(a{i} & X F b{i}))" for i in range(11)) + ")")
 
 
@@ -134,7 +134,7 @@ def test_what_an_agent_remembers_is_found_without_a_look_at_the_events_of_others
 
     machine = hk.RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "b"): "2"}, final={"2"})
     order = Unread({"b": 0, "c": 1, "a": 2})
-    assert list(latched_events(machine, order)) == ["b", "a"]
+    assert list(determined_events(machine, order)) == ["b", "a"]
 
 
 def test_a_search_of_joint_states_ends_where_there_are_too_many():

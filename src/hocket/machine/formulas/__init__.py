@@ -103,7 +103,7 @@ def _made(reading: Reading, parts: bool, limits: Limits) -> RewardMachine | Comp
 def read_ltlf(text: str, events: Listed, limits: Limits) -> Reading:
     """Read a formula and sort its conjuncts."""
     formulas, names, formula = _parsed(events, lambda formulas: parse_ltlf(text, formulas))
-    translator = Translator(formulas, len(names), limits, at_last=formulas.is_pure_past(formula))
+    translator = Translator(formulas, len(names), limits, at_final_position=formulas.is_pure_past(formula))
     conjuncts = [translator.conjunct(part, formulas.text(part)) for part in formulas.conjuncts(formula)]
     return read_conjuncts(conjuncts, names, limits, _notes(formulas, formula))
 

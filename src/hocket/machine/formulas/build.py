@@ -16,7 +16,7 @@ from hocket.errors import FormulaError, shown_count
 from hocket.graphs import Flags, Ints, Numbers, components, distances_from, flags_at, labels_to, positions_in
 from hocket.machine.composition import Composition
 from hocket.machine.formulas.automaton import Automaton, conjunction, distances, loops, minimal, product
-from hocket.machine.formulas.progression import LONGEST_REMAINDER, Progression, State, TooManyStates
+from hocket.machine.formulas.progression import LONGEST_REMAINDER, Progression, State, TooManyStatesError
 from hocket.machine.formulas.syntax import CONSTANTS, RULES, Formulas, Limits, Op, quoted
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
@@ -41,7 +41,7 @@ class Conjunct:
     automaton: Automaton
     formulas: Formulas | None = None  # None: it is no formula
     formula: int = -1
-    at_last: bool = False  # whether it is read at the last position of a trace instead of the first
+    at_final_position: bool = False  # whether it is read at the last position of a trace instead of the first
 
     def remainder(self, state: int, events: Sequence[str]) -> str:
         """Write what remains to be done in a state: as a short formula or, where there is none, as a trace."""
@@ -50,7 +50,7 @@ class Conjunct:
         if self.formulas is not None and self.automaton.states <= MOST_WRITTEN:
             progression, reached = self._progression
             here = reached[state]
-            for text, other in progression.remainders(here):
+            for text, other in progression.remaining_formulas(here):
                 is_short = len(text) <= LONGEST_REMAINDER
                 if is_short and (other == here or progression.is_equivalent(other, self.automaton, state)):
                     return text
@@ -76,15 +76,15 @@ class Conjunct:
     def _progression(self) -> tuple[Progression, list[State]]:
         """Take the formula along a shortest trace to each state of the automaton."""
         assert self.formulas is not None
-        progression = Progression(self.formulas, self.formula, Limits(), at_last=self.at_last)
-        return progression, self.automaton.along(progression.start(), progression.step)
+        progression = Progression(self.formulas, self.formula, Limits(), at_final_position=self.at_final_position)
+        return progression, self.automaton.along(progression.initial_state(), progression.step)
 
 
 class Translator:
     """Translates formulas to automata, those that differ in nothing but the names of events only once."""
 
-    def __init__(self, formulas: Formulas, events: int, limits: Limits, *, at_last: bool = False) -> None:
-        self.formulas, self.events, self.limits, self.at_last = formulas, events, limits, at_last
+    def __init__(self, formulas: Formulas, events: int, limits: Limits, *, at_final_position: bool = False) -> None:
+        self.formulas, self.events, self.limits, self.at_final_position = formulas, events, limits, at_final_position
         self.known: dict[tuple[Op | int, ...], tuple[Automaton, list[int]]] = {}
 
     def conjunct(self, formula: int, text: str) -> Conjunct:
@@ -96,18 +96,19 @@ class Translator:
         if events != known_events:
             name = dict(zip(known_events, events, strict=True))
             automaton = automaton._replace(kind={name[event]: kind for event, kind in automaton.kind.items()})
-        return Conjunct(text, automaton, self.formulas, formula, self.at_last)
+        return Conjunct(text, automaton, self.formulas, formula, self.at_final_position)
 
     def automaton(self, formula: int) -> Automaton:
         """Make an automaton: of a formula as a whole or, if that becomes large, of its temporal operands."""
         try:
             return self.explore(formula, DIRECT if self.operands(formula) else None)
-        except TooManyStates:
+        except TooManyStatesError:
             return self.combine(formula)
 
     def explore(self, formula: int, most: int | None = None) -> Automaton:
         """Make the automaton of a formula as a whole, unless it has more than `most` states."""
-        return Progression(self.formulas, formula, self.limits, at_last=self.at_last).explore(self.events, most)
+        progression = Progression(self.formulas, formula, self.limits, at_final_position=self.at_final_position)
+        return progression.explore(self.events, most)
 
     def operands(self, formula: int) -> tuple[int, ...]:
         """List the operands of a Boolean operator; any other formula has none."""

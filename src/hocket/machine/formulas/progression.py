@@ -1,9 +1,9 @@
-"""From a formula to an automaton: what remains to be shown after each event.
+"""Formula progression: a formula as an automaton whose states are what must still hold.
 
 A state is a Boolean function of obligations "there is a next position, and there this formula holds", kept as a binary
 decision diagram, so that equivalent functions are equal. An event replaces each obligation by the value of its formula
-at that position. With past operators a state also has their values at the last position; as these may depend on later
-events, they are such functions, too.
+at that position. With past operators a state also has the values of some formulas at the previous position, as
+functions too, because they may depend on later events.
 """
 
 from __future__ import annotations
@@ -16,80 +16,83 @@ from hocket.graphs import distances_from
 from hocket.machine.formulas.automaton import Automaton, explore
 from hocket.machine.formulas.syntax import WEAK, Formulas, Limits, Op
 
-LATER = frozenset({Op.EVENTUALLY, Op.UNTIL, Op.STRONG_RELEASE})  # hold now or from the next position on
-EARLIER = frozenset({Op.ONCE, Op.SINCE})  # hold now or held at the last position
+EXPANDS_NEXT = frozenset({Op.EVENTUALLY, Op.UNTIL, Op.STRONG_RELEASE})  # hold now or from the next position on
+EXPANDS_PREVIOUS = frozenset({Op.ONCE, Op.SINCE})  # hold now or held at the previous position
 MOST_PATHS = 4  # alternatives in the remainder of a formula that is written
 LONGEST_REMAINDER = 60  # characters
 MOST_COMPARED = 100  # pairs of states
 MOST_NODES = 500_000  # of decision diagrams; each takes half a kilobyte, with the conjunctions of it
 CHECK_INTERVAL = 1_000  # formulas that are evaluated between two checks of the time
+NODE_INTERVAL = 1 << 12  # nodes or conjunctions that are made between two checks of their number
+TRUE, FALSE = 0, 1  # the constant functions
+_CONSTANT = 1 << 60  # the variable of their node: it comes after all others
 
 
 class State(NamedTuple):
-    """What remains to be shown, and the values of past operators at the last position."""
+    """What remains to be shown, and the values of some formulas at the previous position."""
 
     remaining: int
-    before: tuple[int, ...]
+    past_values: tuple[int, ...]
 
 
-class TooManyStates(Exception):  # noqa: N818
+class TooManyStatesError(Exception):
     """More states than were asked for."""
 
 
 class Progression:
     """A formula, evaluated along a trace event by event."""
 
-    def __init__(self, formulas: Formulas, formula: int, limits: Limits, *, at_last: bool = False) -> None:
+    def __init__(self, formulas: Formulas, formula: int, limits: Limits, *, at_final_position: bool = False) -> None:
         self.formulas, self.formula, self.limits = formulas, formula, limits
-        self.at_last = at_last  # whether the formula is read at the last position of a trace instead of the first
+        self.at_final_position = at_final_position  # the formula is read at the end of a trace instead of its beginning
         subformulas = formulas.subformulas(formula)
         self.events = sorted({formulas.event[number] for number in subformulas} - {-1})
-        self.cells: dict[int, int] = {}  # numbers of the formulas whose values at the last position matter
+        self.past_index: dict[int, int] = {}  # formula whose value at the previous position matters -> its index
         for number in subformulas:
             # A weak operator is the negation of its opposite.
             strong = formulas.negate(number) if formulas.op[number] in WEAK else number
             op = formulas.op[strong]
-            if op in EARLIER or op is Op.YESTERDAY:
-                self.cells.setdefault(strong if op in EARLIER else formulas.arguments[strong][0], len(self.cells))
-        self.decisions = Decisions(self._watch)
-        self.variable: dict[int, int] = {}  # formula -> the variable of its obligation
-        self.obligation: list[int] = []
+            if op in EXPANDS_PREVIOUS or op is Op.YESTERDAY:
+                past = strong if op in EXPANDS_PREVIOUS else formulas.arguments[strong][0]
+                self.past_index.setdefault(past, len(self.past_index))
+        self.functions = BooleanFunctions(self._watch)
+        self.variable_of: dict[int, int] = {}  # formula -> the variable of its obligation
+        self.formula_of: list[int] = []  # variable -> the formula
         self.explored: Sequence[State] = ()
         self._values: dict[int, dict[int, int]] = {}  # event -> formula -> its value there, without past operators
 
     def _watch(self, nodes: int) -> None:
         self.limits.check("this formula", len(self.explored))
         if nodes > MOST_NODES:
-            rule = f"what is left of it takes more than {MOST_NODES:,} decisions"
-            raise FormulaError(f"this formula is too large: {rule}")
+            raise FormulaError(f"this formula is too large: its decision diagrams have more than {MOST_NODES:,} nodes")
 
-    def start(self) -> State:
+    def initial_state(self) -> State:
         """Make the state before the first event."""
-        return State(self._next(self.formula), (FALSE,) * len(self.cells))
+        return State(self._next(self.formula), (FALSE,) * len(self.past_index))
 
     def _next(self, formula: int) -> int:
         """Make the obligation that a formula holds at the next position."""
-        variable = self.variable.setdefault(formula, len(self.variable))
-        if variable == len(self.obligation):
-            self.obligation.append(formula)
-        return self.decisions.make(variable, FALSE, TRUE)
+        variable = self.variable_of.setdefault(formula, len(self.variable_of))
+        if variable == len(self.formula_of):
+            self.formula_of.append(formula)
+        return self.functions.make(variable, FALSE, TRUE)
 
     def step(self, state: State, event: int) -> State:
-        """Take one event."""
-        values = self._values.setdefault(event, {}) if not self.cells else {}
+        """Return the state after an event."""
+        values = self._values.setdefault(event, {}) if not self.past_index else {}
 
         def value(formula: int) -> int:
-            return self.value(formula, event, values, state)
+            return self.evaluate(formula, event, values, state)
 
-        if self.at_last:
-            return State(value(self.formula), tuple(map(value, self.cells)))
-        remaining = self.decisions.substitute(state.remaining, lambda variable: value(self.obligation[variable]))
+        if self.at_final_position:
+            return State(value(self.formula), tuple(map(value, self.past_index)))
+        remaining = self.functions.substitute(state.remaining, lambda variable: value(self.formula_of[variable]))
         if remaining <= FALSE:  # true or false whatever happens next
-            return State(remaining, (FALSE,) * len(self.cells))
-        return State(remaining, tuple(map(value, self.cells)))
+            return State(remaining, (FALSE,) * len(self.past_index))
+        return State(remaining, tuple(map(value, self.past_index)))
 
-    def value(self, formula: int, event: int, values: dict[int, int], state: State) -> int:
-        """Evaluate a formula at the position of an event, as a function of the obligations for the next position."""
+    def evaluate(self, formula: int, event: int, values: dict[int, int], state: State) -> int:
+        """Evaluate a formula at an event's position, as a function of the next position's obligations."""
         stack, count = [formula], 0
         while stack:
             count += 1
@@ -100,27 +103,26 @@ class Progression:
                 if needed := [other for other in self._operands(number, state) if other not in values]:
                     stack += needed
                     continue
-                values[number] = self._value(number, event, values, state)
+                values[number] = self._evaluate_node(number, event, values, state)
             stack.pop()
         return values[formula]
 
     def _operands(self, formula: int, state: State) -> tuple[int, ...]:
-        """List the formulas on whose values at the same position the value of a formula depends."""
+        """List the formulas whose values are needed to evaluate a formula at the same position."""
         op, arguments = self.formulas.op[formula], self.formulas.arguments[formula]
         if op in (Op.NEXT, Op.WEAK_NEXT):
             return ()
         if op in WEAK:
             return (self.formulas.negate(formula),)
-        if op in EARLIER or op is Op.YESTERDAY:
-            cell = formula if op in EARLIER else arguments[0]
-            before = state.before[self.cells[cell]]
-            obligations = (self.obligation[self.decisions.variable[node]] for node in self.decisions.nodes(before))
-            return (*(arguments if op in EARLIER else ()), *obligations)
+        if op in EXPANDS_PREVIOUS or op is Op.YESTERDAY:
+            past = state.past_values[self.past_index[formula if op in EXPANDS_PREVIOUS else arguments[0]]]
+            obligations = (self.formula_of[self.functions.variable[node]] for node in self.functions.nodes(past))
+            return (*(arguments if op in EXPANDS_PREVIOUS else ()), *obligations)
         return arguments
 
-    def _value(self, formula: int, event: int, values: dict[int, int], state: State) -> int:
+    def _evaluate_node(self, formula: int, event: int, values: dict[int, int], state: State) -> int:
         op, arguments = self.formulas.op[formula], self.formulas.arguments[formula]
-        decisions = self.decisions
+        functions = self.functions
         if not arguments:
             return TRUE if op is Op.TRUE or (op is Op.EVENT and self.formulas.event[formula] == event) else FALSE
         if op is Op.NEXT:
@@ -130,57 +132,57 @@ class Progression:
         if op in WEAK:
             return values[self.formulas.negate(formula)] ^ 1
         if op is Op.YESTERDAY:
-            return self._before(arguments[0], values, state)
+            return self._past_value(arguments[0], values, state)
         first, last = values[arguments[0]], values[arguments[-1]]
-        if op in LATER or op in EARLIER:
-            other = self._next(formula) if op in LATER else self._before(formula, values, state)
+        if op in EXPANDS_NEXT or op in EXPANDS_PREVIOUS:
+            other = self._next(formula) if op in EXPANDS_NEXT else self._past_value(formula, values, state)
             if len(arguments) == 1:
-                return decisions.disjoin(last, other)
+                return functions.disjoin(last, other)
             if op is Op.STRONG_RELEASE:
-                return decisions.conjoin(last, decisions.disjoin(first, other))
-            return decisions.disjoin(last, decisions.conjoin(first, other))
+                return functions.conjoin(last, functions.disjoin(first, other))
+            return functions.disjoin(last, functions.conjoin(first, other))
         if op is Op.NOT:
             return first ^ 1
         if op is Op.IFF:
-            return decisions.choose(first, last, last ^ 1)
-        return decisions.conjoin(first, last) if op is Op.AND else decisions.disjoin(first ^ (op is Op.IMPLIES), last)
+            return functions.if_then_else(first, last, last ^ 1)
+        return functions.conjoin(first, last) if op is Op.AND else functions.disjoin(first ^ (op is Op.IMPLIES), last)
 
-    def _before(self, cell: int, values: dict[int, int], state: State) -> int:
-        before = state.before[self.cells[cell]]
-        return self.decisions.substitute(before, lambda variable: values[self.obligation[variable]])
+    def _past_value(self, formula: int, values: dict[int, int], state: State) -> int:
+        past = state.past_values[self.past_index[formula]]
+        return self.functions.substitute(past, lambda variable: values[self.formula_of[variable]])
 
     def accepts(self, index: int, state: State) -> bool:
-        """Say whether the trace may end in a state; in the first one, whether the formula holds of the empty trace."""
-        return self.decisions.value_at_false(state.remaining) if index else self.formulas.accepts_empty(self.formula)
+        """Say whether a trace may end in a state; for state 0, whether the empty trace is accepted."""
+        return self.functions.value_at_false(state.remaining) if index else self.formulas.accepts_empty(self.formula)
 
     def explore(self, events: int, most: int | None = None) -> Automaton:
-        """Make the automaton of all states; raise `TooManyStates` at more than `most`."""
+        """Make the automaton of all states; raise `TooManyStatesError` at more than `most`."""
 
         def watch(states: Sequence[State]) -> None:
             if most is not None and len(states) > most:
-                raise TooManyStates
+                raise TooManyStatesError
             self.explored = states
             self._watch(0)
 
-        return explore(self.start(), self.step, self.accepts, self.events, events, self.limits, watch)
+        return explore(self.initial_state(), self.step, self.accepts, self.events, events, self.limits, watch)
 
-    def remainders(self, state: State) -> list[tuple[str, State]]:
+    def remaining_formulas(self, state: State) -> list[tuple[str, State]]:
         """Write what remains to be shown in a state as a formula, and each of its alternatives, the short ones first.
 
         An alternative is a state, too, and may be equivalent: where F a remains, F(b & F a) adds nothing.
         """
-        paths = None if self.cells or self.at_last else self.decisions.paths(state.remaining, MOST_PATHS)
+        paths = None if self.past_index or self.at_final_position else self.functions.paths(state.remaining, MOST_PATHS)
         alternatives: list[int] = []
         written: list[tuple[str, State]] = []
         for path in paths or ():
             remaining, literals = TRUE, []
             for variable in path:
-                formula, negated = self.obligation[max(variable, ~variable)], variable < 0
-                remaining = self.decisions.conjoin(remaining, self._next(formula) ^ negated)
+                formula, negated = self.formula_of[max(variable, ~variable)], variable < 0
+                remaining = self.functions.conjoin(remaining, self._next(formula) ^ negated)
                 literals.append(self.formulas.negate(formula) if negated else formula)
             alternatives.append(self.formulas.join(Op.AND, literals))
             text = self.formulas.text(alternatives[-1], LONGEST_REMAINDER + 1)
-            written.append((text, State(remaining, state.before)))
+            written.append((text, State(remaining, state.past_values)))
         if alternatives:
             whole = self.formulas.join(Op.OR, alternatives)
             written.append((self.formulas.text(whole, LONGEST_REMAINDER + 1), state))
@@ -190,23 +192,19 @@ class Progression:
         """Say whether a state accepts the same traces as a state of an automaton; if that is much work, say no."""
         queue = [(state, other)]
         seen = set(queue)
-        for here, there in queue:  # grows while it is read
-            is_accepted = self.decisions.value_at_false(here.remaining)
-            if is_accepted != automaton.accepts[there] or len(queue) > MOST_COMPARED:
+        for state, other in queue:  # grows while it is read
+            is_accepted = self.functions.value_at_false(state.remaining)
+            if is_accepted != automaton.accepts[other] or len(queue) > MOST_COMPARED:
                 return False
             for event in automaton.examples().values():
-                pair = (self.step(here, event), automaton.step(there, event))
+                pair = (self.step(state, event), automaton.step(other, event))
                 if pair not in seen:
                     seen.add(pair)
                     queue.append(pair)
         return True
 
 
-TRUE, FALSE = 0, 1
-_LAST = 1 << 60  # the variable of the constant: it comes after all others
-
-
-class Decisions:
+class BooleanFunctions:
     """A store of Boolean functions over variables 0, 1, 2, ...: decision diagrams with complemented edges.
 
     A function is an integer: twice the number of a node, plus one if it is negated. Node 0 is the constant true. Equal
@@ -214,7 +212,7 @@ class Decisions:
     """
 
     def __init__(self, watch: Callable[[int], None]) -> None:
-        self.variable: list[int] = [_LAST]
+        self.variable: list[int] = [_CONSTANT]
         self.low: list[int] = [TRUE]
         self.high: list[int] = [TRUE]
         self._number: dict[tuple[int, int, int], int] = {}
@@ -233,14 +231,13 @@ class Decisions:
             self.variable.append(variable)
             self.low.append(key[1])
             self.high.append(key[2])
-            if not number & 0xFFF:
+            if number % NODE_INTERVAL == 0:
                 self._watch(number)
         return 2 * number + negated
 
     def conjoin(self, f: int, g: int) -> int:
         """Make `f and g`."""
-        known = self._known(f, g)
-        if known >= 0:
+        if (known := self._known(f, g)) >= 0:
             return known
         variable, low, high, done = self.variable, self.low, self.high, self._conjunctions
         top = (f, g) if f < g else (g, f)
@@ -257,7 +254,7 @@ class Decisions:
             on_low, on_high = self._known(f0, g0), self._known(f1, g1)
             if on_low >= 0 and on_high >= 0:
                 done[pair] = self.make(min(first, second), on_low, on_high)
-                if not len(done) & 0xFFF:
+                if len(done) % NODE_INTERVAL == 0:
                     self._watch(len(done))
                 stack.pop()
                 continue
@@ -281,7 +278,7 @@ class Decisions:
         """Make `f or g`."""
         return self.conjoin(f ^ 1, g ^ 1) ^ 1
 
-    def choose(self, condition: int, then: int, otherwise: int) -> int:
+    def if_then_else(self, condition: int, then: int, otherwise: int) -> int:
         """Make the function that is `then` where the condition holds, else `otherwise`."""
         if then == otherwise:
             return then
@@ -294,12 +291,12 @@ class Decisions:
 
     def substitute(self, f: int, value: Callable[[int], int]) -> int:
         """Replace each variable by a function."""
-        made = {0: TRUE}
+        result = {0: TRUE}
         for node in self.nodes(f):
             low, high = self.low[node], self.high[node]
-            on_high, on_low = made[high >> 1] ^ (high & 1), made[low >> 1] ^ (low & 1)
-            made[node] = self.choose(value(self.variable[node]), on_high, on_low)
-        return made[f >> 1] ^ (f & 1)
+            on_high, on_low = result[high >> 1] ^ (high & 1), result[low >> 1] ^ (low & 1)
+            result[node] = self.if_then_else(value(self.variable[node]), on_high, on_low)
+        return result[f >> 1] ^ (f & 1)
 
     def value_at_false(self, f: int) -> bool:
         """Evaluate a function where all variables are false."""
