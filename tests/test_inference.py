@@ -14,7 +14,7 @@ from hocket.errors import AssignmentError, FormatError, HocketError
 from hocket.inference.facts import cheapest_event_sets, facts_of
 from hocket.inference.infer import UnexplainedError
 from hocket.inference.logs import Attempt, Episode, Log, LogError
-from hocket.inference.machines import LocalMachine, TeamRun, first_disagreement
+from hocket.inference.machines import LocalMachine, TeamSimulation, first_disagreement
 from hocket.inference.smallest import STATE_BITS
 
 TASKS = {"buttons": 120, "warehouse": 120, "rooms": 120, "four-buttons": 120, "crew": 60, "rendezvous-4": 60}
@@ -224,10 +224,10 @@ def machines_over(event, size):
 
 def behaviour(machine, event, length):
     """Say what a machine answers to so many attempts; nothing happens after completion."""
-    run, answers = TeamRun((machine,), {event: (0,)}), []
+    run, answers = TeamSimulation((machine,), {event: (0,)}), []
     for _ in range(length):
-        refused = run.is_done or bool(run.step(event))
-        answers.append((not refused, not refused and run.is_done))
+        refused = run.completed or bool(run.step(event))
+        answers.append((not refused, not refused and run.completed))
     return answers
 
 

@@ -15,7 +15,7 @@ from hocket.errors import shown
 from hocket.inference.facts import ROOT, Sighting, facts_of
 from hocket.inference.infer import LARGEST, ROUNDS, SECONDS, SPARE, Inferred, UnexplainedError, groups
 from hocket.inference.logs import Attempt, Episode, Log, LogError
-from hocket.inference.machines import TeamRun
+from hocket.inference.machines import TeamSimulation
 from hocket.inference.rivals import Barred, RivalSearch, Tracker, World, untried
 from hocket.inference.smallest import TreeSearch
 
@@ -139,23 +139,23 @@ class Inquiry:
         run = self.run()
         if run.step(event):
             return "refused"
-        return "done" if run.is_done else "accepted"
+        return "done" if run.completed else "accepted"
 
-    def run(self) -> TeamRun:
+    def run(self) -> TeamSimulation:
         """Run the machines along the current episode."""
-        return TeamRun(self.machines, self.facts.knowers, self.current.accepted)
+        return TeamSimulation(self.machines, self.facts.knowers, self.current.accepted)
 
     def _random_walk(self) -> Iterator[str]:
         """Choose events of an episode at random, half of them among those that the machines expect to be accepted."""
         machines, knowers, trace = self.machines, self.facts.knowers, list[str]()
-        run = TeamRun(machines, knowers)
-        at_nodes = [machine.trace_states(tree) for machine, tree in zip(machines, self.facts.trees, strict=True)]
+        run = TeamSimulation(machines, knowers)
+        at_nodes = [machine.states_at_nodes(tree) for machine, tree in zip(machines, self.facts.trees, strict=True)]
         barred = {
             (event, tuple(at_nodes[i][node] for i, node in zip(knowers[event], nodes, strict=True)), tracked)
             for event, _, nodes, tracked in self.world.barred
         }
         for _ in range(2 * sum(len(machine.states) for machine in machines)):
-            enabled = [event for event in self.facts.events if not run.refusing(event)]
+            enabled = [event for event in self.facts.events if not run.agents_refusing(event)]
             is_expected = enabled and self.random.random() < 0.5
             event = self.random.choice(enabled if is_expected else tuple(self.facts.events))
             if (event, tuple(run.states[index] for index in knowers[event]), self.world.track(trace)) in barred:
@@ -163,7 +163,7 @@ class Inquiry:
             yield event
             if not run.step(event):
                 trace.append(event)
-                if run.is_done:
+                if run.completed:
                     return
 
     def answer(self) -> Inferred:

@@ -12,7 +12,7 @@ from hocket.arguments import whole
 from hocket.errors import AssignmentError, shown
 from hocket.inference.facts import ROOT, Facts, Unexplained, cheapest_event_sets, facts_of
 from hocket.inference.logs import Attempt, Episode, Log, LogError
-from hocket.inference.machines import LocalMachine, TeamRun
+from hocket.inference.machines import LocalMachine, TeamSimulation
 from hocket.inference.rivals import ANYTHING, Question, RivalSearch, World, untried
 from hocket.inference.smallest import AttemptSearch, Smallest, TreeSearch
 from hocket.machine.composition import Composition
@@ -86,7 +86,7 @@ class Inferred:
         seen: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
         disbelieved, machines = {*self.smallest.disbelieved}, self._locals
         for episode in self.log.episodes:
-            run = TeamRun(machines, self.facts.knowers)
+            run = TeamSimulation(machines, self.facts.knowers)
             for position, attempt in enumerate(episode.attempts):
                 before = tuple(run.states)
                 refusing = run.step(attempt.event)
@@ -94,7 +94,7 @@ class Inferred:
                     continue
                 rows = [(before, attempt.event, refusing or run.knowers[attempt.event], bool(refusing))]
                 if attempt.done:  # then nothing can happen
-                    rows += [(tuple(run.states), event, run.refusing(event), True) for event in run.knowers]
+                    rows += [(tuple(run.states), event, run.agents_refusing(event), True) for event in run.knowers]
                 for states, event, agents, is_refused in rows:
                     for index in agents if len(agents) == 1 or not is_refused else ():
                         key = (self.facts.agents[index], str(states[index]), event)
@@ -197,10 +197,10 @@ def _claim(answer: Inferred) -> Iterator[str]:
 
 def replayed(facts: Facts, machines: Sequence[LocalMachine], episode: Episode) -> Episode:
     """Replace the outcomes of an episode's attempts by what machines accept and complete, until the task is done."""
-    run, attempts = TeamRun(machines, facts.knowers), list[Attempt]()
+    run, attempts = TeamSimulation(machines, facts.knowers), list[Attempt]()
     for event, _, _ in episode.attempts:
         accepted = not run.step(event)
-        attempts.append(Attempt(event, accepted, accepted and run.is_done))
+        attempts.append(Attempt(event, accepted, accepted and run.completed))
         if attempts[-1].done:
             break
     return Episode(episode.name, tuple(attempts))
@@ -208,7 +208,7 @@ def replayed(facts: Facts, machines: Sequence[LocalMachine], episode: Episode) -
 
 def as_reward_machine(machine: LocalMachine, events: Iterable[str]) -> RewardMachine:
     """Name the states of a local machine, and reward the completion of its part."""
-    moves = {(str(state), event): str(target) for (state, event), target in machine.moves.items()}
+    moves = {(str(state), event): str(target) for (state, event), target in machine.transitions.items()}
     states = [str(state) for state in machine.states]
     final = {str(state) for state in machine.final if str(state) in states}
     rewards = {(state, event): 1.0 for (state, event), end in moves.items() if end in final and state not in final}

@@ -1,4 +1,4 @@
-"""Local machines over numbered states, and their runs."""
+"""Local machines over numbered states, and their simulation along traces."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from hocket.inference.logs import Episode
 class LocalMachine(NamedTuple):
     """A machine over numbered states, of which 0 is the initial one."""
 
-    moves: Mapping[tuple[int, str], int]
+    transitions: Mapping[tuple[int, str], int]
     final: frozenset[int]
 
     @property
     def states(self) -> list[int]:
-        return sorted({0, *(state for state, _ in self.moves), *self.moves.values()})
+        return sorted({0, *(state for state, _ in self.transitions), *self.transitions.values()})
 
     def allows(self, state: int, event: str | None) -> bool:
-        """Say whether an event is defined in a state; None: whether the state is final."""
-        return state in self.final if event is None else (state, event) in self.moves
+        """Say whether an event is defined in a state or, for None (the completion), whether the state is final."""
+        return state in self.final if event is None else (state, event) in self.transitions
 
-    def trace_states(self, tree: Tree) -> list[int]:
-        """List the state at each node of a tree, all of whose edges the machine has."""
+    def states_at_nodes(self, tree: Tree) -> list[int]:
+        """List the state at each node of a tree; the machine must have a transition for every edge."""
         states = [0] * len(tree)
         for node, children in enumerate(tree.children):  # parents come before their children
             for event, child in children.items():
-                states[child] = self.moves[states[node], event]
+                states[child] = self.transitions[states[node], event]
         return states
 
 
-class TeamRun:
-    """A run of local machines along a trace."""
+class TeamSimulation:
+    """The local machines of all agents along a trace."""
 
     def __init__(
         self, machines: Sequence[LocalMachine], knowers: Mapping[str, Sequence[int]], trace: Iterable[str] = ()
@@ -43,31 +43,32 @@ class TeamRun:
             self.step(event)
 
     @property
-    def is_done(self) -> bool:
+    def completed(self) -> bool:
         """Whether all machines are final."""
         return all(state in machine.final for machine, state in zip(self.machines, self.states, strict=True))
 
-    def refusing(self, event: str) -> list[int]:
-        """List the agents that know an event and whose machines refuse it."""
-        return [i for i in self.knowers[event] if (self.states[i], event) not in self.machines[i].moves]
+    def agents_refusing(self, event: str) -> list[int]:
+        """List the agents that know an event and in whose states it is undefined."""
+        return [i for i in self.knowers[event] if (self.states[i], event) not in self.machines[i].transitions]
 
     def step(self, event: str) -> list[int]:
-        """Move the machines of all agents that know an event, unless some refuse it; list those."""
-        refusing = self.refusing(event)
-        for index in () if refusing else self.knowers[event]:
-            self.states[index] = self.machines[index].moves[self.states[index], event]
+        """Return the agents that refuse an event; if there are none, change the states of those that know it."""
+        refusing = self.agents_refusing(event)
+        if not refusing:
+            for index in self.knowers[event]:
+                self.states[index] = self.machines[index].transitions[self.states[index], event]
         return refusing
 
 
 def first_disagreement(
-    facts: Facts, machines: Sequence[LocalMachine], episode: Episode, shows_refusals: bool = True
+    facts: Facts, machines: Sequence[LocalMachine], episode: Episode, refusals_observed: bool = True
 ) -> int | None:
-    """Count the attempts after which machines and an episode first disagree; None if they agree."""
-    run = TeamRun(machines, facts.knowers)
+    """Return the number of attempts up to the first on which machines and an episode disagree; None if they agree."""
+    team = TeamSimulation(machines, facts.knowers)
     for position, (event, accepted, done) in enumerate(episode.attempts, start=1):
-        happens = not run.step(event)
-        if (shows_refusals and happens != accepted) or (happens and run.is_done) != done:
+        happens = not team.step(event)
+        if (refusals_observed and happens != accepted) or (happens and team.completed) != done:
             return position
-        if done and not all(map(run.refusing, facts.knowers)):
+        if done and any(not team.agents_refusing(event) for event in facts.knowers):
             return position  # something could happen afterwards
     return None

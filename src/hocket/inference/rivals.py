@@ -50,7 +50,7 @@ class World(NamedTuple):
         states = [0] * len(self.trackers)
         for event in trace:
             for index, tracker in enumerate(self.trackers):
-                states[index] = tracker.machine.moves.get((states[index], event), states[index])
+                states[index] = tracker.machine.transitions.get((states[index], event), states[index])
         return tuple(states)
 
 
@@ -95,7 +95,7 @@ class RivalSearch:
         known_events = (facts.knows[agent] for agent in facts.agents)
         self.events = [*map(tuple, known_events), *(tracker.events for tracker in world.trackers)]  # of each machine
         self.clauses = Clauses()
-        self.states = [machine.trace_states(tree) for machine, tree in zip(machines, facts.trees, strict=True)]
+        self.states = [machine.states_at_nodes(tree) for machine, tree in zip(machines, facts.trees, strict=True)]
         self.barred = [self._as_states(bar) for bar in world.barred]
         self.unknown = {
             index: UnknownMachine(self.clauses, facts.knows[facts.agents[index]], len(machines[index].states) + spare)
@@ -109,7 +109,7 @@ class RivalSearch:
         for row, state in zip(self.known, (*(state for _, state in ends), *world.track(trace)), strict=True):
             self.clauses.add(row[state])
         self.rival: dict[int, OneHot] = {index: nodes.states[begin[index]] for index, nodes in self.nodes.items()}
-        self.is_over = all(machines[index].allows(state, None) for index, state in ends)
+        self.is_over = all(state in machines[index].final for index, state in ends)
 
     def _as_states(self, bar: Barred) -> tuple[str, list[tuple[int, int]]]:
         """List the states, as (machine, state), in which an attempt is impossible."""
@@ -216,7 +216,7 @@ class RivalSearch:
         for index, events in enumerate(self.events):
             some_event = [happens[event] for event in events]
             clauses.at_most_one(some_event)
-            moves = self.machines[index].moves
+            moves = self.machines[index].transitions
             for state, here in self.known[index].items():
                 clauses.add(*some_event, -here, known[index][state])
                 for event in events:
@@ -234,7 +234,7 @@ class RivalSearch:
 def untried(facts: Facts, machines: Machines) -> Iterator[tuple[int, int, str]]:
     """List the (agent, state, event) of which the log shows neither that the event is accepted in the state nor that
     the agent alone refuses it there."""
-    states = [machine.trace_states(tree) for machine, tree in zip(machines, facts.trees, strict=True)]
+    states = [machine.states_at_nodes(tree) for machine, tree in zip(machines, facts.trees, strict=True)]
     refused = set()
     for event, nodes in facts.refused:
         at_states = ((i, states[i][node]) for i, node in zip(facts.knowers[event], nodes, strict=True))
@@ -244,5 +244,5 @@ def untried(facts: Facts, machines: Machines) -> Iterator[tuple[int, int, str]]:
     for index, machine in enumerate(machines):
         for state in machine.states:
             for event in facts.knows[facts.agents[index]]:
-                if (state, event) not in machine.moves and (index, state, event) not in refused:
+                if (state, event) not in machine.transitions and (index, state, event) not in refused:
                     yield index, state, event

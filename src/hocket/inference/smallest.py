@@ -42,7 +42,7 @@ class MachineSearch(ABC):
     """A search for the smallest machines, which can be continued when the log has grown."""
 
     state_cost = 1
-    shows_refusals = True  # whether the log says what was refused
+    refusals_observed = True  # whether the log says what was refused
 
     def __init__(self, facts: Facts, largest: int) -> None:
         self.facts, self.largest = facts, largest  # facts of the whole log, to which the caller adds episodes
@@ -117,7 +117,7 @@ class MachineSearch(ABC):
 
     def contradiction(self, machines: Sequence[LocalMachine], episodes: Iterable[Episode]) -> Episode | None:
         """Find the shortest prefix of an episode that machines do not explain."""
-        lengths = ((first_disagreement(self.facts, machines, each, self.shows_refusals), each) for each in episodes)
+        lengths = ((first_disagreement(self.facts, machines, each, self.refusals_observed), each) for each in episodes)
         prefixes = (Episode(each.name, each.attempts[:length]) for length, each in lengths if length is not None)
         return min(prefixes, key=lambda prefix: len(prefix.attempts), default=None)
 
@@ -200,7 +200,7 @@ class AttemptSearch(MachineSearch):
     With `noise`, an entry is wrong with that probability: to disbelieve it costs -log2 of the odds, a state some bits.
     """
 
-    shows_refusals = False
+    refusals_observed = False
 
     def __init__(self, facts: Facts, largest: int, noise: float = 0.0) -> None:
         self.entry_cost = 0 if noise == 0 else max(1, round(math.log2((1 - noise) / noise)))
