@@ -360,7 +360,7 @@ def test_an_expression_that_forbids_repetition_can_be_done_on_a_map():
 
 def test_what_happens_on_every_way_to_a_place_is_named():
     verdict = hk.check_task(task_of(f"{POUR}edges = false"))
-    assert verdict.unreachable == (
+    assert verdict.unreachable_problems == (
         "A1 never proposes pourR in state pourL clean leave: pourL, clean or leave happens before it is at right.",
     )
 
@@ -368,7 +368,7 @@ def test_what_happens_on_every_way_to_a_place_is_named():
 def test_an_event_that_ruins_the_task_by_happening_again_is_named():
     text = POUR.replace("L..S..R\n1..X...", "L..1..R\n...S...\n...X...")
     verdict = hk.check_task(task_of(f"{text}edges = false"))
-    assert verdict.unreachable == (
+    assert verdict.unreachable_problems == (
         "The local reward machine of A1 can never reach a final state; the condition of pourL and pourR holds for as "
         "long as an agent is there: say that it enters or leaves instead.",
     )
@@ -381,7 +381,7 @@ def test_an_edge_that_is_out_of_reach_is_named():
     inside = hk.Grid(1, 3, frozenset({1}), grid.places)
     events = {"ring": {"A1": hk.Condition("bell", was=False)}}
     verdict = hk.check_task(hk.Task("t", inside, {"A1": hk.Agent(0, ["ring"])}, events, machine))
-    assert verdict.unreachable == ("A1 never proposes ring in state 0: no step that enters bell is possible.",)
+    assert verdict.unreachable_problems == ("A1 never proposes ring in state 0: no step that enters bell is possible.",)
 
 
 def task_of(text: str) -> hk.Task:

@@ -354,7 +354,7 @@ CANNOT = re.compile(
 
 def impossible(verdict: Verdict) -> set[tuple[str, str, str]]:
     """List what is reported as out of reach: agent, event, state of the agent's machine."""
-    matches = [CANNOT.fullmatch(said) for said in verdict.unreachable]
+    matches = [CANNOT.fullmatch(said) for said in verdict.unreachable_problems]
     return {(found["agent"], found["event"], found["state"]) for found in matches if found is not None}
 
 
@@ -362,8 +362,8 @@ def test_a_place_behind_a_wall_is_reported():
     task = map_task(TWO_ROOMS, {"a": {"A1": "x"}}, {("u0", "a"): "done"})
     verdict = hk.check_task(task)
     assert verdict.labelling.ok and verdict.decomposition.ok and not verdict.ok
-    assert verdict.unreachable == ("A1 never proposes a in state u0: no cell at x is reachable.",)
-    assert verdict.problems == verdict.unreachable
+    assert verdict.unreachable_problems == ("A1 never proposes a in state u0: no cell at x is reachable.",)
+    assert verdict.problems == verdict.unreachable_problems
     assert hk.check_task(map_task(TWO_ROOMS.replace("#", "."), {"a": {"A1": "x"}}, {("u0", "a"): "done"})).ok
 
 
@@ -399,7 +399,7 @@ def test_a_place_that_an_agent_reaches_only_after_another_event_is_reported():
     task = map_task("1xy", {"a": {"A1": "x"}, "b": {"A1": "y"}}, moves)
     verdict = hk.check_task(task)
     assert impossible(verdict) == {("A1", "b", "u0")}
-    assert verdict.unreachable == ("A1 never proposes b in state u0: a happens before it is at y.",)
+    assert verdict.unreachable_problems == ("A1 never proposes b in state u0: a happens before it is at y.",)
 
 
 def rounds_of(task: hk.Task, name: str, before: int, cell: int, state: str, possible: dict[str, set[str]]) -> set[str]:

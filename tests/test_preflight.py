@@ -160,11 +160,11 @@ def humming() -> hk.Task:
 def test_an_agent_that_is_rewarded_without_what_the_team_needs_is_named_with_an_event_to_tell_it(hocket, tmp_path):
     task = humming()
     verdict = check_task(task)
-    (said,) = verdict.idle
+    (said,) = verdict.unrewarded_warnings
     assert not verdict.ok and said in verdict.warnings and f"humming: {said}" in warnings(Study([task]))
     why = "its local reward machine can be completed without it, but the team's task cannot"
     assert said == f"Ben is not rewarded for hum: {why}; add ring to its local event set."
-    assert check_task(task.with_knows({"Ben": ("hum", "rest", "ring")})).idle == ()
+    assert check_task(task.with_knows({"Ben": ("hum", "rest", "ring")})).unrewarded_warnings == ()
     hk.save_task(task, tmp_path / "humming.toml")
     code, out, _ = hocket("check", tmp_path / "humming.toml")
     assert code == 1 and f"Warning: {said}" in out  # and its team stalls
@@ -180,7 +180,7 @@ def test_an_agent_that_is_named_does_not_learn_and_with_that_event_it_does():
 
 @pytest.mark.parametrize("name", [*built_in_tasks(), "rendezvous-3"])
 def test_agents_of_built_in_tasks_are_rewarded_for_what_the_team_needs(name):
-    assert check_task(hk.load_task(name)).idle == ()
+    assert check_task(hk.load_task(name)).unrewarded_warnings == ()
 
 
 @quick

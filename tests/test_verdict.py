@@ -10,7 +10,7 @@ from hypothesis import given
 import hocket as hk
 from hocket.studio.understanding import describe_text, describe_verdict, parse_subject
 from hocket.task.catalogue import as_task, source_of
-from hocket.task.verdict import Part, check_machine, check_task
+from hocket.task.verdict import CheckResult, check_machine, check_task
 from task_strategies import some, tasks
 
 CHAIN = hk.RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u2"}, final={"u2"})
@@ -20,7 +20,7 @@ CHAIN = hk.RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b
 @given(task=tasks())
 def test_a_verdict_is_good_if_and_only_if_it_has_no_line_that_says_no_or_names_a_problem(task):
     verdict = check_task(task)
-    assert verdict.ok == all(line.kind not in ("no", "problem") for line in verdict.lines())
+    assert verdict.ok == all(line.kind not in ("no", "problem") for line in verdict.lines()) == (not verdict.problems)
     assert {*verdict.problems, *verdict.warnings} <= {line.text for line in verdict.lines()}
 
 
@@ -56,14 +56,22 @@ def test_a_machine_without_local_event_sets_is_checked_for_completion_alone():
     stuck = check_machine(
         hk.RewardMachine(initial="0", transitions={("0", "a"): "1"}, states={"0", "1", "2"}, final={"2"})
     )
-    assert not stuck.ok and "No trace completes the task" in str(stuck) and "No trace reaches 2." in stuck.problems
+    assert not stuck.ok and "No trace completes the task" in str(stuck) and "No trace reaches 2." in stuck.notes
+
+
+def test_states_that_no_trace_reaches_are_a_note_and_no_problem():
+    machine = hk.RewardMachine(initial="0", transitions={("0", "a"): "1", ("5", "a"): "1"}, final={"1"})
+    for knows in (None, {"A1": ("a",)}):
+        verdict = check_machine(machine, knows)
+        assert verdict.ok and verdict.problems == () and "No trace reaches 5." in verdict.notes
+        assert "No trace reaches 5." in str(verdict).splitlines()
 
 
 def test_a_further_question_is_answered_in_the_text_and_in_the_document_and_decides_with_the_others():
     verdict = check_task("buttons")
     details = {"A1": {"can_be_rewarded": False}}
-    told = verdict.with_part(
-        Part("team", False, "The team stalls.", ("A1 waits.",), ("note",), {"success": 0.5}, details)
+    told = verdict.with_result(
+        CheckResult("team", False, "The team stalls.", ("A1 waits.",), ("note",), {"success": 0.5}, details)
     )
     assert verdict.ok and not told.ok
     document = told.as_json()

@@ -117,7 +117,7 @@ class Check(OnSubject):
         verdict = self.check(subject)
         if self.delays and verdict.decomposition is not None:
             verdict = with_delays(verdict)
-        stalls = any(part.name == "team" and not part.ok for part in verdict.parts)
+        stalls = any(result.name == "team" and not result.ok for result in verdict.results)
         may_help = stalls or (verdict.decomposition is not None and not verdict.decomposition.ok)
         added, obstacle = self.suggest(subject) if may_help else (None, "")
         if self.json:

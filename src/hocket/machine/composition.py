@@ -272,9 +272,3 @@ def compose_local(agent: str, machines: Sequence[RewardMachine]) -> RewardMachin
         received = f"{len(machines):,} with {shown_count(count)}"
         raise AssignmentError(f"the parts that {agent} knows of must have {rule}, got {received}")
     return compose(*machines)
-
-
-def notes_of(machine: Team) -> Names:
-    """Collect the notes on the formulas from which a team machine or its parts were made."""
-    machines = machine.parts.values() if isinstance(machine, Composition) else (machine,)
-    return Names(note for machine in machines if machine.meaning is not None for note in machine.meaning.notes)

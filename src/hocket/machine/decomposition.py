@@ -14,7 +14,7 @@ from hocket.errors import AssignmentError, cut_names, known_names, require_known
 from hocket.graphs import Flags, Ints, flags_at
 from hocket.lazy import show_in_notebook
 from hocket.machine.algebra import Projection, flag_events, reachable_part
-from hocket.machine.composition import LARGE, Composition, Team, compose_local, independent_parts, notes_of, split_known
+from hocket.machine.composition import LARGE, Composition, Team, compose_local, independent_parts, split_known
 from hocket.machine.counterexample import Counterexample, describe_structure, describe_unshared, listing, name_trace
 from hocket.machine.names import IN_THIS_MACHINE, Known, Names, check_name
 from hocket.machine.reward_machine import RewardMachine, require_machines
@@ -62,14 +62,12 @@ class Decomposition:
         problems += [f"{e} is in no local event set, so no agent can tell that it happened." for e in self.unknown]
         if self.counterexample is not None:
             problems += self.counterexample.sentences
-        if isinstance(self.machine, RewardMachine) and self.machine.unreachable:
-            problems.append(f"No trace reaches {listing(self.machine.unreachable)}.")
         return tuple(problems)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Notes on what is legal, one sentence each."""
-        notes = list(notes_of(self.machine))
+        notes = list(machine_notes(self.machine))
         for agent, trace in self.early.items():
             final = f"its local reward machine is final after {name_trace(trace)}"
             notes.append(f"{agent} can finish before the team: {final}.")
@@ -87,13 +85,14 @@ class Decomposition:
     def explain(self) -> str:
         """Give the answer in sentences; if negative, the counterexample, and which projections merge which states."""
         agents, example = len(self.machines), self.counterexample
-        lines = ["Not decomposable.", *self.problems, *(() if example is None else example.merging)]
+        merging = () if example is None else example.merging
+        lines = ["Not decomposable.", *self.problems, *unreachable_notes(self.machine), *merging]
         if self.ok:
             local = f"parallel composition of the {agents:,} local reward machines"
             lines = [f"Decomposable: the team machine is bisimilar to the {local if agents > 1 else 'local one'}."]
             if not self.machine.has_completion_rewards:
                 lines.append("The rewards are shared out: along every trace, the local rewards add up to the team's.")
-            lines += [*self.problems, *self.notes]
+            lines += self.notes
         return cut_names("\n".join(lines))
 
 
@@ -188,6 +187,19 @@ def enumerate_states(team: RewardMachine | Composition) -> RewardMachine:
         rule = "each local event set must be the events of the agent's own part"
         raise AssignmentError(f"a composition of up to {team.most_states_shown} states is not enumerated: {rule}")
     return team.machine()
+
+
+def unreachable_notes(machine: Team) -> tuple[str, ...]:
+    """Name the states that no trace reaches, in one sentence if there are any."""
+    unreachable = machine.unreachable if isinstance(machine, RewardMachine) else ()
+    return (f"No trace reaches {listing(unreachable)}.",) if unreachable else ()
+
+
+def machine_notes(machine: Team) -> tuple[str, ...]:
+    """Collect the notes on a team machine and on the formulas from which it or its parts were made."""
+    machines = machine.parts.values() if isinstance(machine, Composition) else (machine,)
+    meanings = [machine.meaning for machine in machines if machine.meaning is not None]
+    return (*unreachable_notes(machine), *dict.fromkeys(note for meaning in meanings for note in meaning.notes))
 
 
 def check_knows(machine: RewardMachine | Composition, knows: Knows) -> dict[str, Names]:

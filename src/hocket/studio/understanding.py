@@ -29,7 +29,7 @@ from hocket.task.files import has_world, task_from
 from hocket.task.repair import repair_task
 from hocket.task.task import Task
 from hocket.task.teamwork.check import Stall, TeamCheck
-from hocket.task.verdict import Part, Verdict, check_machine, check_task, with_delays
+from hocket.task.verdict import CheckResult, Verdict, check_machine, check_task, with_delays
 
 COLOR_NUMBERS = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as in the style sheet
 MOST_REPAIRS, MOST_SEARCHES = 6, 24
@@ -183,12 +183,12 @@ def describe_verdict(subject: Task | Design) -> Data:
     assert verdict.decomposition is not None
     example = verdict.decomposition.counterexample
     shown = () if example is None else example.sentences
-    stall = next((part.value.stall for part in verdict.parts if isinstance(part.value, TeamCheck)), None)
-    # The part "delays" also has an answer, which may be no for a task that passes.
-    answers = [(part, part.ok and getattr(part.value, "tolerant", True)) for part in verdict.parts if part.answer]
+    stall = next((result.details.stall for result in verdict.results if isinstance(result.details, TeamCheck)), None)
+    # The result of "delays" also has an answer, which may be no for a task that passes.
+    answers = [(each, each.ok and getattr(each.details, "tolerant", True)) for each in verdict.results if each.answer]
     return {
         "ok": verdict.ok,
-        "answers": [{"ok": ok, "required": part.name != "delays", "message": part.answer} for part, ok in answers],
+        "answers": [{"ok": ok, "required": each.name != "delays", "message": each.answer} for each, ok in answers],
         "problems": [problem for problem in verdict.problems if problem not in shown],
         "warnings": list(verdict.warnings),
         "notes": list(verdict.notes),
@@ -204,7 +204,7 @@ def _check(subject: Task | Design) -> Verdict:
         verdict = check_task(subject)
     except HocketError as error:
         verdict = check_machine(subject.machine, subject.knows, subject.controllers)
-        return verdict.with_part(Part("gates", ok=False, problems=(printable(str(error), 1_000),)))
+        return verdict.with_result(CheckResult("gates", ok=False, problems=(printable(str(error), 1_000),)))
     with suppress(HocketError):  # the team is too large for this check
         return with_delays(verdict, is_required=False, effort=EFFORT_FOR_A_HINT)
     return verdict

@@ -29,6 +29,7 @@ from hocket.learn.settings import DEFAULT_LEARNER, SettingValue, declared, renam
 from hocket.learn.survey import survey
 from hocket.learn.training import check_seeds, check_start, check_tests, make_settings, prepare_task, with_world
 from hocket.learn.world import WorldModel, as_world
+from hocket.machine.decomposition import unreachable_notes
 from hocket.machine.formats import toml
 from hocket.study.records import KINDS, Record, TestEpisodes, run_keys
 from hocket.task.catalogue import as_task, load_task
@@ -259,7 +260,8 @@ def warnings(study: Study) -> tuple[str, ...]:
             verdict = check_task(task)
         except HocketError:
             continue  # training will raise it
-        sentences |= dict.fromkeys(f"{task.name}: {problem}" for problem in (*verdict.problems, *verdict.idle))
+        remarks = (*verdict.problems, *unreachable_notes(verdict.machine), *verdict.unrewarded_warnings)
+        sentences |= dict.fromkeys(f"{task.name}: {remark}" for remark in remarks)
         sentences |= dict.fromkeys(_derived(task, {find_learner(group.learner).policy_input for group in groups}))
         for group in groups:
             if group.task == task:

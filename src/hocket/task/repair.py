@@ -17,7 +17,7 @@ from hocket.task.catalogue import as_task
 from hocket.task.conditions import ANYWHERE
 from hocket.task.task import Task
 from hocket.task.teamwork.check import play_planned
-from hocket.task.verdict import WORK_PER_TRY, check_task
+from hocket.task.verdict import AGENT_STEPS_PER_TRY, check_task
 
 MOST_TRIED = 60  # changes that are tried before one is proposed
 
@@ -113,7 +113,8 @@ def _events_for_team(task: Task, cost: Costs, never: Collection[tuple[str, str]]
         return [], ""
     pairs = _list_pairs(task, cost, never)
     if len(pairs) > MOST_TRIED or not _completes(task, pairs):
-        return [], str(team.stall or "as " + "; ".join(end.describe(agent) for agent, end in team.dead_ends.items()))
+        reasons = (state.describe(agent) for agent, state in team.unrewarded_states.items())
+        return [], str(team.stall or "as " + "; ".join(reasons))
     for pair in pairs:
         if _completes(task, [pair]):
             return [pair], ""
@@ -127,7 +128,7 @@ def _completes(task: Task, pairs: Pairs) -> bool:
     """Return whether the team completes its task with more events in local event sets."""
     try:
         changed = _add(task, pairs)
-        return check_task(changed, play=False).ok and play_planned(changed, most_work=WORK_PER_TRY).passes
+        return check_task(changed, play=False).ok and play_planned(changed, most_work=AGENT_STEPS_PER_TRY).passes
     except HocketError:
         return False
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from hocket.errors import HocketError, cut_names
 from hocket.lazy import show_in_notebook, warn_deprecated
 from hocket.machine.completion import Completion, completes_without, find_completion, find_idle, leaving_warnings
-from hocket.machine.composition import Composition, notes_of
+from hocket.machine.composition import Composition
 from hocket.machine.counterexample import listing
-from hocket.machine.decomposition import Control, Decomposition, Knows, decompose
+from hocket.machine.decomposition import Control, Decomposition, Knows, decompose, machine_notes
 from hocket.machine.reward_machine import RewardMachine, require_machines
 from hocket.task.catalogue import as_task
 from hocket.task.conditions import write_conditions
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from hocket.machine.delays import DelayCheck
     from hocket.task.teamwork.check import UnrewardedState
 
-MOST_TRIED = 20  # events that are tried in a local event set
-WORK_PER_TRY = 300_000  # agent-steps of team episodes for each of them, if the team is played
+MOST_TRIED_EVENTS = 20  # events that are tried in a local event set
+AGENT_STEPS_PER_TRY = 300_000  # of team episodes for each of them, if the team is played
 
 Kind = Literal["yes", "no", "evidence", "problem", "warning", "note"]  # yes and no: the answer to a question
 
@@ -42,7 +42,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Part:
+class CheckResult:
     """The result of an optional check of a task."""
 
     name: str  # of the check: its key in the JSON document
@@ -52,7 +52,7 @@ class Part:
     notes: tuple[str, ...] = ()
     document: object = None  # in the JSON document, under its name
     agents: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # what it adds to each agent's entry there
-    value: object = None  # the result with all details
+    details: object = None  # what the check returned
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,15 +65,15 @@ class Verdict:
     task: Task | None = None  # None: a machine without a map
     labelling: LabellingCheck | None = None  # of a task
     endless: EndlessError | None = None  # a step that would never settle
-    unreachable: tuple[str, ...] = ()  # what agents cannot do however they move, one sentence each
+    unreachable_problems: tuple[str, ...] = ()  # what agents cannot do however they move, one sentence each
     steps_lower_bound: int = 0  # of an episode that completes the task; such a short one need not be possible
-    parts: tuple[Part, ...] = ()  # the results of optional checks, in their order
+    results: tuple[CheckResult, ...] = ()  # of optional checks, in their order
 
     @property
     def ok(self) -> bool:
         """Whether there are no problems: all checks have passed."""
-        results = (self.decomposition, self.labelling, *self.parts)
-        return all(result is None or result.ok for result in results) and not self._impossible
+        checks = (self.decomposition, self.labelling, *self.results)
+        return all(check is None or check.ok for check in checks) and not self._task_problems
 
     @property
     def fewest_steps(self) -> int:
@@ -84,67 +84,62 @@ class Verdict:
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """What has to be repaired, one sentence each."""
-        return (*self._algebra, *self._impossible, *(problem for part in self.parts for problem in part.problems))
+        machine_problems = () if self.decomposition is None else self.decomposition.problems
+        return (*machine_problems, *self._task_problems, *(text for result in self.results for text in result.problems))
 
     @cached_property
-    def _algebra(self) -> tuple[str, ...]:
-        if self.decomposition is not None:
-            return self.decomposition.problems
-        unreachable = self.machine.unreachable if isinstance(self.machine, RewardMachine) else ()
-        return (f"No trace reaches {listing(unreachable)}.",) if unreachable else ()
-
-    @cached_property
-    def _impossible(self) -> tuple[str, ...]:
+    def _task_problems(self) -> tuple[str, ...]:
         endless = () if self.endless is None else (f"{str(self.endless)[:1].upper()}{str(self.endless)[1:]}.",)
-        return (*endless, *self.completion.problems, *self.unreachable)
+        return (*endless, *self.completion.problems, *self.unreachable_problems)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What is legal and may be a mistake, one sentence each."""
         machines = {} if self.decomposition is None else self.decomposition.machines
         leaving = leaving_warnings(machines if self.task is None else self.task.machines)
-        return (*self.completion.warnings, *leaving, *self.idle)
+        return (*self.completion.warnings, *leaving, *self.unrewarded_warnings)
 
     @cached_property
-    def idle(self) -> tuple[str, ...]:
+    def unrewarded_warnings(self) -> tuple[str, ...]:
         """Which agents are not rewarded for events that the team needs, one sentence each."""
         task = self.task
         if task is None or not task.decomposition.ok or not task.machine.has_completion_rewards:
             return ()
         unrewarded = find_idle(task.machine, task.machines, task.controlled)
-        return tuple(_warn_of_idle(task, agent, events) for agent, events in unrewarded.items())
+        return tuple(_warn_of_unrewarded(task, agent, events) for agent, events in unrewarded.items())
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What is legal and worth knowing, one sentence each: early finishers, the order of events, repetitions."""
-        notes = notes_of(self.machine) if self.decomposition is None else self.decomposition.notes
-        return (*notes, *self.step_notes, *(note for part in self.parts for note in part.notes))
+        """What is legal and worth knowing, in sentences: unreachable states, early finishers, the order of events."""
+        notes = machine_notes(self.machine) if self.decomposition is None else self.decomposition.notes
+        return (*notes, *self.step_notes, *(note for result in self.results for note in result.notes))
 
     @cached_property
     def step_notes(self) -> tuple[str, ...]:
         """Where the order of events in a step matters, and which events may repeat in one, one sentence each."""
         return tuple(step_notes(self.task)) if self.task is not None and self.ok else ()
 
-    def with_part(self, part: Part) -> Verdict:
+    def with_result(self, result: CheckResult) -> Verdict:
         """Add the result of an optional check."""
-        return replace(self, parts=(*self.parts, part))
+        return replace(self, results=(*self.results, result))
 
     def lines(self) -> list[Line]:
         """Return the text of the verdict: answers, evidence, problems, warnings and notes."""
-        decomposition, texts_of = self.decomposition, list[tuple[Kind, Sequence[str]]]()
+        decomposition, sections = self.decomposition, list[tuple[Kind, Sequence[str]]]()
         if decomposition is None:
-            texts_of += [("yes", ["Well formed."]), ("evidence", [*self._algebra, *notes_of(self.machine)])]
+            sections += [("yes", ["Well formed."]), ("evidence", machine_notes(self.machine))]
         else:
             answer, *evidence = decomposition.explain().splitlines()
-            texts_of += [("yes" if decomposition.ok else "no", [answer]), ("evidence", evidence)]
-        texts_of.append(("problem", self._impossible))
-        for part in self.parts:
-            texts_of += [("yes" if part.ok else "no", [part.answer] if part.answer else []), ("problem", part.problems)]
-        texts_of.append(("warning", self.warnings))
+            sections += [("yes" if decomposition.ok else "no", [answer]), ("evidence", evidence)]
+        sections.append(("problem", self._task_problems))
+        for result in self.results:
+            answers = [result.answer] if result.answer else []
+            sections += [("yes" if result.ok else "no", answers), ("problem", result.problems)]
+        sections.append(("warning", self.warnings))
         if self.task is not None and self.ok:
-            texts_of.append(("note", ["Labelling, gates, reachability: OK", *self.step_notes]))
-        texts_of += [("note", part.notes) for part in self.parts]
-        return [Line(kind, cut_names(text)) for kind, texts in texts_of for text in texts]
+            sections.append(("note", ["Labelling, gates, reachability: OK", *self.step_notes]))
+        sections += [("note", result.notes) for result in self.results]
+        return [Line(kind, cut_names(text)) for kind, texts in sections for text in texts]
 
     def __str__(self) -> str:
         return "\n".join(line.text for line in self.lines())
@@ -173,7 +168,7 @@ class Verdict:
             document["labelling"] = asdict(self.labelling)
         if self.task is not None:
             document["team"] = None
-        return document | {part.name: part.document for part in self.parts}
+        return document | {result.name: result.document for result in self.results}
 
     def _agents_as_json(self, decomposition: Decomposition) -> dict[str, dict[str, object]]:
         return {
@@ -182,7 +177,7 @@ class Verdict:
                 "states": len(machine.states),
                 "transitions": len(machine.graph.target),
                 "finishes_early": list(decomposition.early[agent]) if agent in decomposition.early else None,
-                **{key: value for part in self.parts for key, value in part.agents.get(agent, {}).items()},
+                **{key: value for result in self.results for key, value in result.agents.get(agent, {}).items()},
             }
             for agent, machine in decomposition.machines.items()
         }
@@ -199,17 +194,18 @@ def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
         tables = compile_task(task)
     except EndlessError as error:
         return replace(verdict, endless=error)
-    unreachable, steps_lower_bound = find_unreachable(task, tables)
-    verdict = replace(verdict, unreachable=unreachable, steps_lower_bound=steps_lower_bound)
+    problems, steps_lower_bound = find_unreachable(task, tables)
+    verdict = replace(verdict, unreachable_problems=problems, steps_lower_bound=steps_lower_bound)
     if not play or not verdict.ok:
         return verdict
     from hocket.task.teamwork.check import play_planned
 
-    team = play_planned(task, steps_lower_bound)
-    unrewarded = tuple(_describe_dead_end(task, agent, dead_end) for agent, dead_end in team.dead_ends.items())
-    problems, notes = (*unrewarded, *team.problems), (team.remark,) if team.remark else ()
-    agents = {agent: {"can_be_rewarded": can_be} for agent, can_be in team.rewarded.items()}
-    return verdict.with_part(Part("team", team.passes, team.answer, problems, notes, team.as_json(), agents, team))
+    check = play_planned(task, steps_lower_bound)
+    unrewarded = (_describe_unrewarded(task, agent, state) for agent, state in check.unrewarded_states.items())
+    problems, notes = (*unrewarded, *check.problems), (check.remark,) if check.remark else ()
+    agents = {agent: {"can_be_rewarded": can_be} for agent, can_be in check.rewarded.items()}
+    result = CheckResult("team", check.passes, check.answer, problems, notes, check.as_json(), agents, details=check)
+    return verdict.with_result(result)
 
 
 def check_machine(machine: Machine, knows: Knows | None = None, control: Control | None = None) -> Verdict:
@@ -224,30 +220,31 @@ def check_machine(machine: Machine, knows: Knows | None = None, control: Control
     return Verdict(machine, find_completion(machine), decompose(machine, knows, control) if knows else None)
 
 
-def _warn_of_idle(task: Task, agent: str, events: Sequence[str]) -> str:
+def _warn_of_unrewarded(task: Task, agent: str, events: Sequence[str]) -> str:
     """Describe that an agent is not rewarded for events that its team needs, and propose an event for it to know."""
-    why = "its local reward machine can be completed without it, but the team's task cannot"
+    them = "it" if len(events) == 1 else "them"
+    why = f"its local reward machine can be completed without {them}, but the team's task cannot"
     advice = _advise(
         task, agent, lambda changed: not any(completes_without(changed.machines[agent], event) for event in events)
     )
     return f"{agent} is not rewarded for {listing(events, 'and')}: {why}; {advice}"
 
 
-def _describe_dead_end(task: Task, agent: str, dead_end: UnrewardedState) -> str:
+def _describe_unrewarded(task: Task, agent: str, state: UnrewardedState) -> str:
     """Describe that an agent can never be rewarded, and propose edges or an event for it to know."""
     from hocket.task.teamwork.check import play_planned
 
     def is_rewarded(changed: Task) -> bool:
-        return play_planned(changed, most_work=WORK_PER_TRY).rewarded.get(agent, False)
+        return play_planned(changed, most_work=AGENT_STEPS_PER_TRY).rewarded.get(agent, False)
 
-    repeated = [event for event in dict.fromkeys(dead_end.at_once[1:]) if event not in task.edges]
+    repeated = [event for event in dict.fromkeys(state.at_once[1:]) if event not in task.edges]
     advice = f"{advise_edges(repeated)}." if repeated else _advise(task, agent, is_rewarded)
-    return f"{dead_end.describe(agent)}; {advice}"
+    return f"{state.describe(agent)}; {advice}"
 
 
 def _advise(task: Task, agent: str, is_rewarded: Callable[[Task], bool]) -> str:
     """Propose an event with which an agent would be rewarded, if it knew it, found by trying."""
-    for event in [event for event in task.events if event not in task.knows[agent]][:MOST_TRIED]:
+    for event in [event for event in task.events if event not in task.knows[agent]][:MOST_TRIED_EVENTS]:
         changed = task.with_knows({agent: (*task.knows[agent], event)})
         with suppress(HocketError):  # of gates whose state it does not know, or parts that would have to be listed
             if is_rewarded(changed) and check_task(changed, play=False).ok:
@@ -283,13 +280,14 @@ def check_delays(
 
 
 def with_delays(verdict: Verdict, *, is_required: bool = True, effort: int | None = None) -> Verdict:
-    """Add to the verdict on a decomposable task whether events may be heard late. If it `is_required`, late events are
-    a problem; otherwise the answer is one sentence, and the check passes."""
+    """Add the check of delays to a verdict. If it `is_required`, late events are a problem; otherwise it always passes,
+    and the answer is one sentence."""
     if verdict.decomposition is None or not verdict.decomposition.ok:
-        return verdict.with_part(Part("delays", ok=True))
+        return verdict.with_result(CheckResult("delays", ok=True))
     check = check_delays(verdict.task or verdict.decomposition, effort=effort)
     answer, *problems = check.lines
     if not is_required:
         answer, problems = " ".join([answer, *problems[-1:]]), []
     ok = check.tolerant or not is_required
-    return verdict.with_part(Part("delays", ok, answer, tuple(problems), document=check.as_json(), value=check))
+    result = CheckResult("delays", ok, answer, tuple(problems), document=check.as_json(), details=check)
+    return verdict.with_result(result)

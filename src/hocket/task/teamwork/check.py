@@ -111,7 +111,7 @@ class TeamCheck:
     fewest_steps: int | None = None  # of the team without slips; None: not computed
     stall: Stall | None = None
     remark: str = ""  # why the team was not played
-    dead_ends: Mapping[str, UnrewardedState] = field(default_factory=dict)  # of agents that can never be rewarded
+    unrewarded_states: Mapping[str, UnrewardedState] = field(default_factory=dict)  # of agents that never can be
 
     @property
     def ok(self) -> bool:
@@ -174,14 +174,14 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
     least = least_steps if fewest is None else fewest
     search = TeamSearch(tables, readiness, DISCOUNT, moves, horizon, most_work=most_work, fewest_steps=least)
     team = search.run()
-    chances, rewarded, dead_ends = readiness.believe(BELIEFS[0]), dict[str, bool](), dict[str, UnrewardedState]()
+    chances, rewarded, unrewarded = readiness.believe(BELIEFS[0]), dict[str, bool](), dict[str, UnrewardedState]()
     for index, agent in enumerate(task.agents):
         value = search.values(index, chances)[tables.starts(index), :, tables.initial[index]]
         rewarded[agent] = bool(value.max() > 0)  # alone; with completion rewards, distant ones may be rounded to 0
         if not rewarded[agent] and not tables.has_rewards:
-            if (dead_end := _find_dead_end(task, search, index, agent, chances)) is not None:
-                dead_ends[agent] = dead_end
-            rewarded[agent] = dead_end is None
+            if (state := _find_stalled(task, search, index, agent, chances)) is not None:
+                unrewarded[agent] = state
+            rewarded[agent] = state is None
     first = 1_000_000  # episodes other than those by which the team was chosen
     played = replace(search, max_steps=MAX_STEPS).play(team.values, EPISODES, first)
     if not tables.has_rewards and 0.5 < (played.steps >= 0).mean() < ENOUGH:
@@ -191,14 +191,14 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
     success = float(is_done.mean())
     median = float(np.median(np.where(is_done, played.steps, MAX_STEPS))) if success > 0.5 else None
     mean_return = float(played.returns.mean()) if tables.has_rewards else None
-    check = TeamCheck(rewarded, success, median, mean_return, fewest, dead_ends=dead_ends)
+    check = TeamCheck(rewarded, success, median, mean_return, fewest, unrewarded_states=unrewarded)
     if check.ok:
         return check
     worst = int(np.argmin(played.returns)) if tables.has_rewards else int(np.flatnonzero(~is_done)[0])
     return replace(check, stall=find_stall(task, team.values, first + worst))
 
 
-def _find_dead_end(task: Task, search: TeamSearch, index: int, agent: str, chances: Chances) -> UnrewardedState | None:
+def _find_stalled(task: Task, search: TeamSearch, index: int, agent: str, chances: Chances) -> UnrewardedState | None:
     """Find where an agent stalls, if it reaches no final state with teammates that are ready with some probability."""
     machine, table, names = task.machines[agent], search.readiness.table(index, chances), tuple(task.events)
     is_reached = search.planner(index, table).reachable_states(table)
