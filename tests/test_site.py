@@ -79,7 +79,7 @@ def open_page(site, browser):
 
 @pytest.mark.browser
 @pytest.mark.parametrize(
-    ("word", "title", "most"), [("counterexample", "A task that does not decompose", 4), ("install", "Install", 2)]
+    ("word", "title", "most"), [("counterexample", "A task that is not decomposable", 4), ("install", "Install", 2)]
 )
 def test_the_search_works_from_disk_and_finds_pages_before_the_changelog(open_page, word, title, most):
     page = open_page(f"search.html?q={word}")

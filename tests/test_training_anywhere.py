@@ -309,7 +309,7 @@ def test_views_of_ones_own_are_trained_in():
     ("make", "arguments", "said"),
     [
         (lambda: team("float"), {}, "observations that recur, got Box"),
-        (team, {"learner": "sweep"}, "sweep needs a task of hocket's own: it uses where on the map"),
+        (team, {"learner": "sweep"}, "sweep needs a task of hocket's own: it knows where on the map"),
         (team, {"learner": "optimal"}, "optimal needs a task of hocket's own: it plans with the map"),
         (team, {"learner": "iql", "views": {}}, "views are for learners that train each agent alone"),
         (team, {"device": "cuda"}, "is on the cpu, got cuda"),
