@@ -1,5 +1,6 @@
 """What tests of several files share."""
 
+import gc
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would wait for 
 import set_up
 
 set_up.share_bytecode()
+gc.disable()  # until all tests are collected
 
 from hocket.cli import main as cli  # noqa: E402 (compiled where all processes find it)
 from searches import examples  # noqa: E402
@@ -35,6 +37,13 @@ COMPILING = 3 * PATIENCE  # with a learner that has to be compiled first
 TRACED_SECONDS = 1.0  # of each test, in which coverage is measured
 
 
+def pytest_collection_finish() -> None:
+    """Look for garbage among what tests make only, not each time among all modules and tests, too."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
 @pytest.fixture(autouse=True)
 def plain_surroundings(monkeypatch):
     """Forget what the surroundings say about colours."""
@@ -49,7 +58,7 @@ def browser():
 
     path = set_up.find_browser()
     if path is None:
-        pytest.skip("there is no Chromium here; on Debian and Ubuntu: apt-get install chromium")
+        pytest.skip("there is no Chromium here; on Debian and Ubuntu: apt-get install chromium-headless-shell")
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as play:
         started = play.chromium.launch(executable_path=path, args=[*FLAGS])

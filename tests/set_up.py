@@ -1,8 +1,9 @@
 """Prepare the tests: install browsers, MONA and zsh (as root on Debian), and compile what all processes of tests use.
 
-python tests/set_up.py [WHAT]    # WHAT: what pip is to install meanwhile, such as ".[test]"
+python tests/set_up.py [WHAT]    # WHAT: what to install for Python meanwhile, such as ".[test]"
 """
 
+import ast
 import os
 import shutil
 import subprocess
@@ -11,9 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import DEVNULL
 
-PACKAGES = ("chromium", "firefox-esr", "fonts-dejavu-core", "mona", "zsh")  # a browser without fonts shows no text
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PACKAGES = ("chromium-headless-shell", "firefox-esr", "fonts-dejavu-core", "mona", "zsh")  # fonts: for browsers' text
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ROOT = Path(__file__).resolve().parents[1]
+PIP = (sys.executable, "-m", "pip")
+SETTINGS = {
+    "cert": ("SSL_CERT_FILE", " "),
+    "extra-index-url": ("UV_EXTRA_INDEX_URL", " "),
+    "find-links": ("UV_FIND_LINKS", ","),
+    "index-url": ("UV_INDEX_URL", " "),
+}  # of pip: the variable by which uv is told, and what stands between several values
 BYTECODE = ROOT / ".pytest_cache" / "bytecode"
 KERNELS = """
 from hocket.learn.catalogue import LEARNERS
@@ -65,16 +73,27 @@ def install() -> int:
     return 0 if is_complete() else 1
 
 
+def install_for_python(wanted: list[str]) -> int:
+    """Install packages of Python: with uv, in a third of the time that pip takes, or with pip where uv can't."""
+    environment = {**os.environ, "UV_INDEX_STRATEGY": "unsafe-best-match"}  # as pip
+    listed = subprocess.run([*PIP, "config", "list"], capture_output=True, text=True, check=False).stdout
+    for name, value in (line.split("=", 1) for line in listed.splitlines() if "=" in line):
+        variable, separator = SETTINGS.get(name.rpartition(".")[2], ("", ""))
+        if variable:
+            environment.setdefault(variable, separator.join(ast.literal_eval(value).split()))
+    with_uv = ((*PIP, "install", "uv"), (sys.executable, "-m", "uv", "pip", "install", *wanted))
+    for commands in (with_uv, [(*PIP, "install", "--no-compile", *wanted)]):
+        if not any(subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode for command in commands):
+            return 0
+    return 1
+
+
 def main(wanted: list[str]) -> int:
-    """Install packages of pip and, at the same time, others; compile modules and kernels."""
+    """Install packages of Python and, at the same time, others; compile modules and kernels."""
     with ThreadPoolExecutor() as pool:
         others = pool.submit(install)
-        if wanted:
-            pip = subprocess.run(
-                [sys.executable, "-m", "pip", "install", "--no-compile", *wanted], cwd=ROOT, check=False
-            )
-            if pip.returncode:
-                return pip.returncode
+        if wanted and install_for_python(wanted):
+            return 1
         share_bytecode()
         compiling = [subprocess.Popen([sys.executable, *arguments], cwd=ROOT, stdout=DEVNULL) for arguments in COMPILE]
         for process in compiling:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -41,13 +42,18 @@ def module_name(path: Path) -> str:
 
 
 MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+
+@cache
+def tree_of(name: str) -> ast.Module:
+    """Parse a module."""
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"))
 
 
 def imported(name: str) -> set[str]:
     """List the modules of hocket that a module imports, anywhere in it."""
     found = set()
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(tree_of(name)):
         if isinstance(node, ast.Import):
             dotted = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -300,7 +306,7 @@ def suspicious(tree: ast.Module) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_neither_evaluates_text_nor_unpickles(name):
-    assert list(suspicious(TREES[name])) == []
+    assert list(suspicious(tree_of(name))) == []
 
 
 @pytest.mark.parametrize(
@@ -336,11 +342,11 @@ def bound(tree: ast.Module) -> set[str]:
 
 
 def test_no_variable_has_a_name_that_says_nothing():
-    assert [name for name, tree in TREES.items() if bound(tree) & EMPTY_NAMES] == []
+    assert [name for name in MODULES if bound(tree_of(name)) & EMPTY_NAMES] == []
 
 
 def test_a_class_name_has_one_meaning():
-    classes = [node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node.name for name in MODULES for node in ast.walk(tree_of(name)) if isinstance(node, ast.ClassDef)]
     private = {name for name in classes if name.startswith("_")}
     assert {name for name in classes if classes.count(name) > 1} <= private | SHARED
 
@@ -370,7 +376,7 @@ def named_in(tree: ast.Module, names: set[str]) -> list[str]:
 @pytest.mark.parametrize("name", MODULES)
 def test_only_a_learners_own_folder_knows_its_name(name):
     folder = name.removeprefix("learn.").partition(".")[0].replace("_", "-")
-    assert named_in(TREES[name], {*hk.LEARNERS} - {folder.replace("_", "-")}) == []
+    assert named_in(tree_of(name), {*hk.LEARNERS} - {folder.replace("_", "-")}) == []
 
 
 def test_the_search_for_names_of_learners_finds_them():
