@@ -38,9 +38,10 @@ TRACED_SECONDS = 1.0  # of each test, in which coverage is measured
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage among what tests make only, not each time among all modules and tests, too."""
+    """Look for garbage among what tests make only, and rarely among what has lasted, nearly all of which stays."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(700, 10, 300)
     gc.enable()
 
 
