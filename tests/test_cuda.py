@@ -8,7 +8,8 @@ import json
 import os
 import subprocess
 import sys
-from threading import Event
+from importlib import import_module
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -31,6 +32,16 @@ from hocket.learn.dqprm import cuda as dqprm
 
 BRIEF = {"max_episode_steps": 12, "test_every": 60, "test_episodes": 2, "temperature": 0.3}
 SEEDS = (3, 0, 2**62 + 1)  # not in order, and one of many bits
+
+
+@pytest.fixture(scope="module", autouse=True)
+def waiting():
+    """Let numba's simulator wait for its threads; it asks them without end, which takes half of the processor."""
+    with pytest.MonkeyPatch.context() as patch:
+        if device.SIMULATED:
+            threads = import_module("numba.cuda.simulator.kernel").BlockThread
+            patch.setattr(threads, "is_alive", lambda thread: (thread.join(0.1), Thread.is_alive(thread))[1])
+        yield
 
 
 def both(task: hk.Task, learner: str, seeds=SEEDS, steps: int = 180, **changes):
