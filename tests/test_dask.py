@@ -78,34 +78,41 @@ def cluster(tmp_path):
             process.wait()
 
 
-def test_a_cluster_gives_the_same_results_even_if_a_worker_is_killed(cluster, tmp_path):
-    study = Study([make() for make in TASKS.values()], LEARNERS, 2, 1_000)
+def every_learner() -> Study:
+    return Study([make() for make in TASKS.values()], LEARNERS, 2, 1_000)
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """Train every learner without a cluster, once for all tests of this file."""
+    study, folder = every_learner(), tmp_path_factory.mktemp("here")
     for learner in study.learners:
         compile_kernels(learner)
-    run_study(study, tmp_path / "here")
+    run_study(study, folder)
+    return folder
 
+
+def test_a_cluster_gives_the_same_results_even_if_a_worker_is_killed(here, cluster, tmp_path):
     def watch(update):
         if update.jobs >= 2 and cluster.first.poll() is None:
             cluster.first.kill()
 
-    results = run_study(study, tmp_path / "there", engine=DaskEngine(cluster.address), watch=watch)
+    results = run_study(every_learner(), tmp_path, engine=DaskEngine(cluster.address), watch=watch)
     assert cluster.first.wait() == -9
     assert cluster.second.poll() is None
     assert len(results.records) == 2 * len(TASKS) * len(LEARNERS)
-    assert same_apart_from_time(tmp_path / "here", tmp_path / "there")
+    assert same_apart_from_time(here, tmp_path)
 
 
-def test_what_a_scheduler_that_is_killed_leaves_to_do_ends_with_the_same_results(cluster, tmp_path, monkeypatch):
+def test_what_a_scheduler_that_is_killed_leaves_to_do_ends_with_the_same_results(here, cluster, tmp_path, monkeypatch):
     monkeypatch.setattr("hocket.study.engines.CONNECTING", 5)
-    study = Study([make() for make in TASKS.values()], LEARNERS, 2, 1_000)
     engine = OneFirst(cluster.address)
     engine.then = cluster.scheduler.kill
     with pytest.raises(UnfinishedError, match=r"the scheduler at tcp://\S+ is gone"):
-        run_study(study, tmp_path / "there", engine=engine)
-    assert 0 < len(hk.load_results(tmp_path / "there").records) < 2 * len(TASKS) * len(LEARNERS)
-    for folder in ("here", "there"):
-        run_study(study, tmp_path / folder)
-    assert same_apart_from_time(tmp_path / "here", tmp_path / "there")
+        run_study(every_learner(), tmp_path, engine=engine)
+    assert 0 < len(hk.load_results(tmp_path).records) < 2 * len(TASKS) * len(LEARNERS)
+    run_study(every_learner(), tmp_path)
+    assert same_apart_from_time(here, tmp_path)
 
 
 @pytest.fixture(scope="module")
