@@ -6,7 +6,7 @@ import io
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -111,6 +111,7 @@ def _font() -> tuple[FT2Font, frozenset[int]]:
     return font, frozenset(font.get_charmap())
 
 
+@lru_cache(10_000)
 def measure(text: str, size: float) -> float:
     """Measure the width of a line in a size of the font, both in points."""
     font, _ = _font()
