@@ -11,7 +11,6 @@ of ten stay below, in milliseconds; on a machine that does other work as well, t
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,8 +24,10 @@ from playwright.sync_api import Page, sync_playwright
 from hocket.machine.formats import toml
 from hocket.task.catalogue import rendezvous
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from set_up import find_browser
+
 PAUSE = 500  # milliseconds between edits, as a person makes them; repairs are searched for meanwhile
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
 NINE = rendezvous(9)
 TASKS = {
@@ -84,14 +85,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    path = next(filter(None, map(shutil.which, BROWSERS)))
     results = {}
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
         command = [sys.executable, "-m", "hocket", "studio", f"{folder}/task.toml", "--no-browser", "--port", "0"]
         environment = {**os.environ, "XDG_STATE_HOME": folder}
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
             try:
-                page = play.chromium.launch(executable_path=path, args=[*FLAGS]).new_page()
+                page = play.chromium.launch(executable_path=find_browser(), args=[*FLAGS]).new_page()
                 page.goto(server.stdout.readline().strip())
                 page.wait_for_selector("html[data-revision]", state="attached")
                 for name in TASKS:

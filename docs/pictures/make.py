@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import doctest
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -26,7 +25,6 @@ from hocket.cli.main import run
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LEARNERS = ("sweep", "dqprm", "hil", "iql", "optimal")
 
 PICTURE = re.compile(r"\(pictures/([\w-]+)\.svg\)")
@@ -150,7 +148,7 @@ def open_page(address: str, width: int, height: int, scheme: str = "light") -> I
     from playwright.sync_api import sync_playwright  # only for pictures of pages
 
     with sync_playwright() as play:
-        path = next(filter(None, map(shutil.which, BROWSERS)), None)
+        path = run_path(str(DOCS.parent / "tests" / "set_up.py"))["find_browser"]()
         browser = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
         page.goto(address)
