@@ -216,12 +216,22 @@ def test_joint_states_are_listed_as_single_steps_lead_to_them(team):
     joint = [tuple(part.states.at(s) for part, s in zip(parts, row, strict=True)) for row in states.tolist()]
     assert [team.names[state] for state in joint] == list(machine.states)
     assert all(map(np.array_equal, listed.graph, machine.graph))
+    assert [*listed.states] == [*machine.states]
     assert listed.is_final.tolist() == machine.is_final.tolist() == list(map(team.is_final, joint))
     ends = {(s, e): t for s, e, t in zip(*(part.tolist() for part in machine.graph[1:]), strict=True)}
     for number, state in enumerate(joint):
         for label, event in enumerate(team.events):
             end = ends.get((number, label))
             assert team.step(state, event) == (None if end is None else joint[end])
+
+
+def test_joint_states_have_distinct_names_whatever_the_parts_call_theirs():
+    left = hk.RewardMachine(initial="a|b", transitions={("a|b", "x"): "a"}, final={"a"})
+    right = hk.RewardMachine(initial="c", transitions={("c", "y"): "b|c"}, final={"b|c"})
+    team = hk.Composition({"left": left, "right": right})
+    _, listed = team.reachable(10)
+    assert [*listed.states] == [*team.machine().states] == ["a|b|c", "a|c", "a|b|b|c", "a|b|c′"]
+    assert listed.run(["x", "y"], undefined="blocking").state == "a|b|c′"
 
 
 def test_many_parts_that_go_round_are_given_up_soon():

@@ -834,6 +834,14 @@ def test_seeds_and_steps_that_make_no_sense_are_refused_before_training(seeds, s
     assert_refused(message, "dqprm", seeds, steps)
 
 
+@pytest.mark.parametrize("wrong", ["two", -1, True, 1.5])
+def test_how_many_policies_to_keep_is_checked_before_training(wrong):
+    trained = []
+    with pytest.raises(hk.HocketError, match=f"keep_policies must be an integer of at least 0, got {wrong!r}"):
+        train(corridor(2), "dqprm", 1, 100, keep_policies=wrong, progress=trained.append)
+    assert trained == []
+
+
 def test_an_unknown_setting_is_refused_with_the_nearest_known_one():
     message = r"dqprm has no setting 'learning_rat' \(did you mean 'learning_rate'\?\)"
     assert_refused(message, "dqprm", settings={"learning_rat": 0.5})

@@ -81,6 +81,8 @@ def train(
     usual = default_learner(device) if foreign is None else NEEDS_NO_MAP.name
     name = usual if learner is None else find_learner(learner).name
     chosen, numbers = make_settings(name, settings), check_seeds(seeds)
+    if keep_policies is not None:
+        whole(keep_policies, "keep_policies", 0)
     length = find_learner(name).steps if steps is None else steps
     if changes:
         chosen = make_settings(name, {**used_settings(chosen), **changes})

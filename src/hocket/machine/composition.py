@@ -105,8 +105,10 @@ class Composition:
             local = zip(self._machines, states[state].tolist(), strict=True)
             return SEPARATOR.join(part.states.at(position) for part, position in local)
 
-        is_final, names = _all_final(self._machines, states), Names.lazily(len(states), name)
-        return states, RewardMachine._from_arrays(names, self.events, 0, edges, is_final)
+        names = Names.lazily(len(states), name)
+        if any(SEPARATOR in local for part in self._machines for local in part.states):  # names of two may be equal
+            names = Names(_name_states(self._machines, states).values())
+        return states, RewardMachine._from_arrays(names, self.events, 0, edges, _all_final(self._machines, states))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Composition) and list(self.parts.items()) == list(other.parts.items())
