@@ -45,6 +45,12 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """Look for garbage once: pytest will do so ten times."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def plain_surroundings(monkeypatch):
     """Forget what the surroundings say about colours."""

@@ -81,8 +81,8 @@ def install_for_python(wanted: list[str]) -> int:
         variable, separator = SETTINGS.get(name.rpartition(".")[2], ("", ""))
         if variable:
             environment.setdefault(variable, separator.join(ast.literal_eval(value).split()))
-    with_uv = ((*PIP, "install", "uv"), (sys.executable, "-m", "uv", "pip", "install", *wanted))
-    for commands in (with_uv, [(*PIP, "install", "--no-compile", *wanted)]):
+    uv = (sys.executable, "-m", "uv", "pip", "install", "--python", sys.executable)
+    for commands in ([(*PIP, "install", "uv"), (*uv, *wanted)], [(*PIP, "install", "--no-compile", *wanted)]):
         if not any(subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode for command in commands):
             return 0
     return 1
