@@ -38,15 +38,19 @@ TRACED_SECONDS = 1.0  # of each test, in which coverage is measured
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage among what tests make only, and rarely among what has lasted, nearly all of which stays."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(700, 10, 300)
+    """Look for garbage rarely, and only among what tests make: modules and tests stay."""
+    freeze()
+    gc.set_threshold(*cli.GC_THRESHOLDS)
     gc.enable()
 
 
 def pytest_sessionfinish() -> None:
     """Look for garbage once: pytest will do so ten times."""
+    freeze()
+
+
+def freeze() -> None:
+    """Look for garbage, and leave out what is there now from then on."""
     gc.collect()
     gc.freeze()
 

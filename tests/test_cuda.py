@@ -35,12 +35,16 @@ SEEDS = (3, 0, 2**62 + 1)  # not in order, and one of many bits
 
 
 @pytest.fixture(scope="module", autouse=True)
-def waiting():
+def patient_simulator():
     """Let numba's simulator wait for its threads; it asks them without end, which takes half of the processor."""
+
+    def is_alive(thread: Thread) -> bool:
+        thread.join(0.1)
+        return Thread.is_alive(thread)
+
     with pytest.MonkeyPatch.context() as patch:
         if device.SIMULATED:
-            threads = import_module("numba.cuda.simulator.kernel").BlockThread
-            patch.setattr(threads, "is_alive", lambda thread: (thread.join(0.1), Thread.is_alive(thread))[1])
+            patch.setattr(import_module("numba.cuda.simulator.kernel").BlockThread, "is_alive", is_alive)
         yield
 
 
